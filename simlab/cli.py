@@ -1,0 +1,10 @@
+"""The command `simlab`: one sub-command a lab; each lab's own cli.py is added here."""
+
+import typer
+
+app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
+
+
+@app.callback()
+def main() -> None:
+    """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator."""

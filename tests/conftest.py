@@ -1,0 +1,20 @@
+"""In CI a lab that is skipped is a lab that failed."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+LABS = {"lab_rxe", "lab_ib", "lab_switch", "lab_prom"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    is_lab = any(mark.name in LABS for mark in item.iter_markers())
+    if os.environ.get("CI") and is_lab and report.skipped:
+        report.outcome = "failed"
+        report.longrepr = f"labs may not be skipped in CI: {call.excinfo}"
+    return report
