@@ -1,0 +1,456 @@
+"""Counters and states of RDMA ports.
+
+Names that node_exporter has (1.12) are kept exactly; the same meaning from another driver goes
+under the same name. Widths: kernel core/sysfs.c (PMA attributes), mlx5_ifc.h (Q counters are
+32-bit behind a 64-bit text), rxe_hw_counters.c (atomic64). Where two drivers mean different
+things, they get two rows.
+"""
+
+from fractions import Fraction
+from typing import Final
+
+from collectors.model.metric import Metric, Source, counter, gauge, state
+
+WORDS: Final = Fraction(4)  # InfiniBand data counters count 32-bit words, whatever the lanes
+MS: Final = Fraction(1, 1000)
+
+
+def _pma(key: str, width: int, scale: Fraction = Fraction(1)) -> Source:
+    """Return a PMA counter: sticks at its maximum."""
+    return Source("sysfs_counters", key, scale=scale, width=width, overflow="saturates")
+
+
+def _hw(key: str, driver: str, width: int = 64, note: str = "") -> Source:
+    return Source("hw_counters", key, driver, width=width, note=note)
+
+
+# --- port state ------------------------------------------------------------------------------
+STATE = state(
+    "node_infiniband_state_id",
+    "State of the port: 0 no change, 1 down, 2 init, 3 armed, 4 active, 5 active defer.",
+    Source("sysfs_port", "state"),
+)
+PHYSICAL_STATE = state(
+    "node_infiniband_physical_state_id",
+    "Physical state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery, "
+    "7 phy test.",
+    Source("sysfs_port", "phys_state"),
+)
+RATE = gauge(
+    "node_infiniband_rate_bytes_per_second",
+    "bytes_per_second",
+    "Signalling rate of the port.",
+    Source("sysfs_port", "rate"),
+)
+LIFESPAN = gauge(
+    "node_infiniband_lifespan_seconds",
+    "seconds",
+    "How long the kernel serves hardware counters from its cache.",
+    Source("hw_counters", "lifespan", scale=MS),
+)
+
+# --- traffic ---------------------------------------------------------------------------------
+RX_BYTES = counter(
+    "node_infiniband_port_data_received_bytes_total",
+    "bytes",
+    "RDMA bytes received on all virtual lanes; for RoCE, RDMA traffic of this function only.",
+    _pma("port_rcv_data", 64, WORDS),
+    _hw("rx_bytes", "bnxt_re"),
+    _hw("rx_bytes", "efa"),
+)
+TX_BYTES = counter(
+    "node_infiniband_port_data_transmitted_bytes_total",
+    "bytes",
+    "RDMA bytes sent on all virtual lanes; for RoCE, RDMA traffic of this function only.",
+    _pma("port_xmit_data", 64, WORDS),
+    _hw("tx_bytes", "bnxt_re"),
+    _hw("tx_bytes", "efa"),
+)
+RX_PACKETS = counter(
+    "node_infiniband_port_packets_received_total",
+    "packets",
+    "RDMA packets received, with those in error.",
+    _pma("port_rcv_packets", 64),
+    _hw("rcvd_pkts", "rxe"),
+    _hw("rx_pkts", "bnxt_re"),
+    _hw("rx_pkts", "efa"),
+    _hw("rx_pkt", "hns"),
+)
+TX_PACKETS = counter(
+    "node_infiniband_port_packets_transmitted_total",
+    "packets",
+    "RDMA packets sent, with retransmissions.",
+    _pma("port_xmit_packets", 64),
+    _hw("sent_pkts", "rxe"),
+    _hw("tx_pkts", "bnxt_re"),
+    _hw("tx_pkts", "efa"),
+    _hw("tx_pkt", "hns"),
+)
+UNICAST_RX = counter(
+    "node_infiniband_unicast_packets_received_total",
+    "packets",
+    "Unicast packets received.",
+    _pma("unicast_rcv_packets", 64),
+)
+UNICAST_TX = counter(
+    "node_infiniband_unicast_packets_transmitted_total",
+    "packets",
+    "Unicast packets sent.",
+    _pma("unicast_xmit_packets", 64),
+)
+MULTICAST_RX = counter(
+    "node_infiniband_multicast_packets_received_total",
+    "packets",
+    "Multicast packets received.",
+    _pma("multicast_rcv_packets", 64),
+)
+MULTICAST_TX = counter(
+    "node_infiniband_multicast_packets_transmitted_total",
+    "packets",
+    "Multicast packets sent.",
+    _pma("multicast_xmit_packets", 64),
+)
+TX_WAIT = counter(
+    "node_infiniband_port_transmit_wait_total",
+    "ticks",
+    "Ticks in which data waited to be sent but no credit or arbitration let it.",
+    _pma("port_xmit_wait", 32),
+    width=32,
+)
+
+# --- errors of the link ----------------------------------------------------------------------
+RX_ERRORS = counter(
+    "node_infiniband_port_errors_received_total",
+    "packets",
+    "Packets received with an error: cable or optics.",
+    _pma("port_rcv_errors", 16),
+)
+RX_DISCARDS = counter(
+    "node_infiniband_port_discards_received_total",
+    "packets",
+    "Packets received and discarded because the port was down or congested.",
+    _pma("port_rcv_discards", 64),
+)
+TX_DISCARDS = counter(
+    "node_infiniband_port_discards_transmitted_total",
+    "packets",
+    "Outbound packets discarded because the port was down or congested.",
+    _pma("port_xmit_discards", 16),
+)
+RX_CONSTRAINT = counter(
+    "node_infiniband_port_constraint_errors_received_total",
+    "packets",
+    "Packets received and discarded by partition or raw filter.",
+    _pma("port_rcv_constraint_errors", 8),
+)
+TX_CONSTRAINT = counter(
+    "node_infiniband_port_constraint_errors_transmitted_total",
+    "packets",
+    "Packets not sent because of partition or raw filter.",
+    _pma("port_xmit_constraint_errors", 8),
+)
+RX_REMOTE_PHYSICAL = counter(
+    "node_infiniband_port_receive_remote_physical_errors_total",
+    "packets",
+    "Packets received that a port upstream marked bad.",
+    _pma("port_rcv_remote_physical_errors", 16),
+)
+RX_SWITCH_RELAY = counter(
+    "node_infiniband_port_receive_switch_relay_errors_total",
+    "packets",
+    "Packets received that the switch could not forward.",
+    _pma("port_rcv_switch_relay_errors", 16),
+)
+SYMBOL_ERRORS = counter(
+    "node_infiniband_symbol_error_total",
+    "symbols",
+    "Minor link errors on one or more lanes.",
+    _pma("symbol_error", 16),
+)
+LINK_DOWNED = counter(
+    "node_infiniband_link_downed_total",
+    "events",
+    "Times that the link went down.",
+    _pma("link_downed", 8),
+    _hw("link_downed", "rxe"),
+)
+LINK_RECOVERY = counter(
+    "node_infiniband_link_error_recovery_total",
+    "events",
+    "Times that the link recovered by retraining.",
+    _pma("link_error_recovery", 8),
+)
+LOCAL_INTEGRITY = counter(
+    "node_infiniband_local_link_integrity_errors_total",
+    "events",
+    "Times that local physical errors passed the threshold.",
+    _pma("local_link_integrity_errors", 4),
+)
+BUFFER_OVERRUN = counter(
+    "node_infiniband_excessive_buffer_overrun_errors_total",
+    "events",
+    "Times that buffer overruns passed the threshold.",
+    _pma("excessive_buffer_overrun_errors", 4),
+)
+VL15_DROPPED = counter(
+    "node_infiniband_vl15_dropped_total",
+    "packets",
+    "Management packets dropped for want of resources.",
+    _pma("VL15_dropped", 16),
+)
+
+# --- congestion ------------------------------------------------------------------------------
+CE_MARKED_RX = counter(
+    "node_infiniband_np_ecn_marked_roce_packets_received_total",
+    "packets",
+    "RoCE packets received with congestion experienced: the path to this host marks.",
+    _hw("np_ecn_marked_roce_packets", "mlx5"),
+    _hw("rx_ecn_marked_pkts", "bnxt_re"),
+    _hw("RxECNMrkd", "irdma"),
+)
+CNP_TX = counter(
+    "node_infiniband_np_cnp_packets_sent_total",
+    "packets",
+    "Congestion notification packets sent by this host as notification point.",
+    _hw("np_cnp_sent", "mlx5"),
+    _hw("tx_cnp_pkts", "bnxt_re"),
+    _hw("cnpSent", "irdma"),
+    _hw("tx_cnp_pkt", "hns"),
+)
+CNP_HANDLED = counter(
+    "node_infiniband_rp_cnp_packets_handled_total",
+    "packets",
+    "CNPs received that slowed this host as reaction point.",
+    _hw("rp_cnp_handled", "mlx5", note="with slow restart on, retransmissions count here too"),
+    _hw("rx_cnp_pkts", "bnxt_re"),
+    _hw("cnpHandled", "irdma"),
+    _hw("rx_cnp_pkt", "hns"),
+)
+CNP_IGNORED = counter(
+    "node_infiniband_rp_cnp_ignored_packets_received_total",
+    "packets",
+    "CNPs received and ignored: reaction point off on the priority, or the QP gone.",
+    _hw("rp_cnp_ignored", "mlx5"),
+    _hw("cnpIgnored", "irdma"),
+)
+
+# --- loss and retransmission -------------------------------------------------------------------
+OUT_OF_SEQUENCE_RX = counter(
+    "node_infiniband_out_of_sequence_packets_received_total",
+    "packets",
+    "Packets received out of order, as responder: loss before this host, or spraying.",
+    _hw("out_of_sequence", "mlx5", 32),
+    _hw("oos_drop_count", "bnxt_re"),
+    _hw("out_of_seq_request", "rxe"),
+)
+SEQUENCE_NAK_RX = counter(
+    "node_infiniband_packet_sequence_errors_total",
+    "packets",
+    "Sequence-error NAKs received, as requester: data of this host was lost on its way.",
+    _hw("packet_seq_err", "mlx5", 32),
+    _hw("seq_err_naks_rcvd", "bnxt_re"),
+    _hw("rcvd_seq_err", "rxe"),
+)
+IMPLIED_NAK_RX = counter(
+    "node_infiniband_implied_nak_seq_errors_total",
+    "packets",
+    "ACKs or responses with a later sequence number than awaited: loss on the way back.",
+    _hw("implied_nak_seq_err", "mlx5", 32),
+)
+ACK_TIMEOUTS = counter(
+    "node_infiniband_local_ack_timeout_errors_total",
+    "events",
+    "ACK timers of the requester that ran out: tail loss, dead path, long pause.",
+    _hw("local_ack_timeout_err", "mlx5", 32),
+    _hw("to_retransmits", "bnxt_re"),
+)
+RETRIES = counter(
+    "fabric_rdma_requester_retries_total",
+    "events",
+    "Times that the requester went back and sent again, for whatever reason.",
+    _hw("completer_retry_err", "rxe"),
+)
+DUPLICATE_RX = counter(
+    "node_infiniband_duplicate_requests_packets_total",
+    "packets",
+    "Requests received again, as responder: the peer retransmitted.",
+    _hw("duplicate_request", "mlx5", 32),
+    _hw("dup_req", "bnxt_re"),
+    _hw("duplicate_request", "rxe"),
+)
+RETRY_EXCEEDED = counter(
+    "fabric_rdma_retry_exceeded_errors_total",
+    "events",
+    "Queue pairs that failed because the peer stayed silent through all retries.",
+    _hw("req_transport_retries_exceeded", "mlx5", 32),
+    _hw("max_retry_exceeded", "bnxt_re"),
+    _hw("retry_exceeded_err", "rxe"),
+)
+ADAPTIVE_RETRANS = counter(
+    "node_infiniband_roce_adp_retransmits_total",
+    "events",
+    "Adaptive retransmissions: loss repaired before the ACK timer.",
+    _hw("roce_adp_retrans", "mlx5"),
+)
+ADAPTIVE_RETRANS_TIMEOUT = counter(
+    "node_infiniband_roce_adp_retransmits_timeout_total",
+    "events",
+    "Adaptive retransmissions that reached the full timeout.",
+    _hw("roce_adp_retrans_to", "mlx5"),
+)
+SLOW_RESTART_USED = counter(
+    "node_infiniband_roce_slow_restart_used_total",
+    "events",
+    "Times that slow restart was used.",
+    _hw("roce_slow_restart", "mlx5"),
+)
+SLOW_RESTART_CNPS = counter(
+    "node_infiniband_roce_slow_restart_cnps_total",
+    "packets",
+    "CNPs that slow restart generated inside this host.",
+    _hw("roce_slow_restart_cnps", "mlx5"),
+)
+SLOW_RESTART = counter(
+    "node_infiniband_roce_slow_restart_total",
+    "events",
+    "Times that slow restart changed state.",
+    _hw("roce_slow_restart_trans", "mlx5"),
+)
+ICRC_ERRORS = counter(
+    "node_infiniband_rx_icrc_encapsulated_errors_total",
+    "packets",
+    "RoCE packets received with a wrong ICRC: corruption or rewriting on the path.",
+    _hw("rx_icrc_encapsulated", "mlx5"),
+)
+
+# --- receiver not ready ------------------------------------------------------------------------
+RNR_NAK_RX = counter(
+    "node_infiniband_rnr_nak_retry_packets_received_total",
+    "packets",
+    "Receiver-not-ready NAKs received: the peer's application posts too few receives.",
+    _hw("rnr_nak_retry_err", "mlx5", 32),
+    _hw("rnr_naks_rcvd", "bnxt_re"),
+    _hw("rcvd_rnr_err", "rxe"),
+)
+RNR_NAK_TX = counter(
+    "fabric_rdma_rnr_nak_tx_packets_total",
+    "packets",
+    "Receiver-not-ready NAKs sent: this host's application posts too few receives.",
+    _hw("send_rnr_err", "rxe"),
+)
+OUT_OF_BUFFER = counter(
+    "node_infiniband_out_of_buffer_drops_total",
+    "packets",
+    "Packets dropped because no receive was posted.",
+    _hw("out_of_buffer", "mlx5", 32),
+    _hw("rx_out_of_buffer", "bnxt_re"),
+)
+RNR_RETRY_EXCEEDED = counter(
+    "fabric_rdma_rnr_retry_exceeded_errors_total",
+    "events",
+    "Queue pairs that failed because the peer stayed not ready through all retries.",
+    _hw("req_rnr_retries_exceeded", "mlx5", 32),
+    _hw("retry_rnr_exceeded_err", "rxe"),
+)
+
+# --- completions in error ------------------------------------------------------------------------
+REQ_CQE_ERRORS = counter(
+    "node_infiniband_req_cqes_errors_total",
+    "events",
+    "Completions in error at the requester.",
+    _hw("req_cqe_error", "mlx5", 32),
+)
+REQ_CQE_FLUSH = counter(
+    "node_infiniband_req_cqes_flush_errors_total",
+    "events",
+    "Completions flushed in error at the requester; rises at every normal job end.",
+    _hw("req_cqe_flush_error", "mlx5", 32),
+)
+REQ_REMOTE_ACCESS = counter(
+    "node_infiniband_req_remote_access_errors_total",
+    "events",
+    "Remote access errors seen by the requester.",
+    _hw("req_remote_access_errors", "mlx5", 32),
+)
+REQ_REMOTE_INVALID = counter(
+    "node_infiniband_req_remote_invalid_request_errors_total",
+    "events",
+    "Invalid-request errors seen by the requester.",
+    _hw("req_remote_invalid_request", "mlx5", 32),
+)
+RESP_CQE_ERRORS = counter(
+    "node_infiniband_resp_cqes_errors_total",
+    "events",
+    "Completions in error at the responder.",
+    _hw("resp_cqe_error", "mlx5", 32),
+)
+RESP_CQE_FLUSH = counter(
+    "node_infiniband_resp_cqes_flush_errors_total",
+    "events",
+    "Completions flushed in error at the responder; rises at every normal job end.",
+    _hw("resp_cqe_flush_error", "mlx5", 32),
+)
+RESP_LENGTH = counter(
+    "node_infiniband_resp_local_length_errors_total",
+    "events",
+    "Local length errors at the responder.",
+    _hw("resp_local_length_error", "mlx5", 32),
+)
+RESP_REMOTE_ACCESS = counter(
+    "node_infiniband_resp_remote_access_errors_total",
+    "events",
+    "Remote access errors at the responder.",
+    _hw("resp_remote_access_errors", "mlx5", 32),
+)
+TX_ERRORS = counter(
+    "fabric_rdma_tx_errors_total",
+    "packets",
+    "Packets that the device could not send.",
+    _hw("send_err", "rxe"),
+)
+
+# --- requests ------------------------------------------------------------------------------------
+ATOMIC_REQUESTS_RX = counter(
+    "node_infiniband_rx_atomic_requests_total",
+    "requests",
+    "Atomic requests received.",
+    _hw("rx_atomic_requests", "mlx5", 32),
+)
+READ_REQUESTS_RX = counter(
+    "node_infiniband_rx_read_requests_total",
+    "requests",
+    "Read requests received.",
+    _hw("rx_read_requests", "mlx5", 32),
+)
+WRITE_REQUESTS_RX = counter(
+    "node_infiniband_rx_write_requests_total",
+    "requests",
+    "Write requests received.",
+    _hw("rx_write_requests", "mlx5", 32),
+)
+DCT_CONNECTS_RX = counter(
+    "node_infiniband_rx_dct_connect_requests_total",
+    "requests",
+    "Dynamically connected transport connects received.",
+    _hw("rx_dct_connect", "mlx5", 32),
+)
+ACKS_DEFERRED = counter(
+    "fabric_rdma_acks_deferred_total",
+    "packets",
+    "ACKs that the responder put off.",
+    _hw("ack_deferred", "rxe"),
+)
+SENDS_TX = counter(
+    "fabric_rdma_sends_tx_total",
+    "requests",
+    "Send requests posted by this device.",
+    _hw("rdma_sends", "rxe"),
+)
+SENDS_RX = counter(
+    "fabric_rdma_sends_rx_total",
+    "requests",
+    "Send requests received by this device.",
+    _hw("rdma_recvs", "rxe"),
+)
+
+METRICS: Final = tuple(row for row in list(globals().values()) if isinstance(row, Metric))
