@@ -1,0 +1,132 @@
+"""What a rule may look at: telemetry of a span of time, and the fabric it was seen on.
+
+Both are protocols. The tuner's `Window` and `Fabric` satisfy them; so does what the agent's
+doctor knows of its own host, which is why rules under `host/` can run in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from collectors.model.entities import Entity, Netdev, Port, Wire
+from collectors.model.facts import Attribute, Gap, Gid, Neighbour, QueuePairFact, Setting
+
+
+class Growing(Protocol):
+    """How a counter grew over the span, in its metric's unit."""
+
+    @property
+    def total(self) -> float:
+        """Growth."""
+
+    @property
+    def seconds(self) -> float:
+        """Measured time between the first and the last reading."""
+
+    @property
+    def rate(self) -> float:
+        """Growth per second."""
+
+    @property
+    def samples(self) -> int:
+        """Readings that it rests on."""
+
+    @property
+    def first_at_ns(self) -> int:
+        """Wall clock of the first reading."""
+
+    @property
+    def last_at_ns(self) -> int:
+        """Wall clock of the last reading."""
+
+    @property
+    def resets(self) -> int:
+        """Times that it began anew; growth before a reset may be missing."""
+
+    @property
+    def saturated(self) -> bool:
+        """The counter stands at its maximum: growth is a lower bound."""
+
+
+class Seen(Protocol):
+    """The latest value of a gauge or state."""
+
+    @property
+    def value(self) -> float:
+        """In the metric's unit."""
+
+    @property
+    def at_ns(self) -> int:
+        """Wall clock of the reading."""
+
+
+class HostTelemetry(Protocol):
+    """What is known of entities; None and empty mean unknown, never zero."""
+
+    @property
+    def since_ns(self) -> int:
+        """Begin of the span."""
+
+    @property
+    def until_ns(self) -> int:
+        """End of the span."""
+
+    def entities(self, metric: str) -> Sequence[Entity]:
+        """Return the entities that this metric was read of."""
+
+    def growth(self, metric: str, entity: Entity) -> Growing | None:
+        """Return how a counter grew, None where it was read less than twice."""
+
+    def latest(self, metric: str, entity: Entity) -> Seen | None:
+        """Return the newest value."""
+
+    def settings(self, entity: Entity) -> Mapping[str, Setting]:
+        """Return the running settings of an entity by name."""
+
+    def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
+        """Return identity and inventory of an entity by name."""
+
+    def gids(self, port: Port) -> Sequence[Gid]:
+        """Return the GID table of a port."""
+
+    def queue_pairs(self) -> Sequence[QueuePairFact]:
+        """Return the queue pairs that are known."""
+
+    def gaps(self) -> Sequence[Gap]:
+        """Return what could not be read."""
+
+
+class Telemetry(HostTelemetry, Protocol):
+    """Telemetry of many hosts and switches."""
+
+    def growth_all(self, metric: str) -> Mapping[Entity, Growing]:
+        """Return how a counter grew at every entity that has it."""
+
+    def latest_all(self, metric: str) -> Mapping[Entity, Seen]:
+        """Return the newest value at every entity that has it."""
+
+    def setting_all(self, name: str) -> Mapping[Entity, Setting]:
+        """Return one running setting of every entity that has it."""
+
+    def neighbours(self) -> Sequence[Neighbour]:
+        """Return the links as their ends saw them."""
+
+
+class FabricView(Protocol):
+    """Who is who and what hangs on what."""
+
+    def peer(self, wire: Wire) -> Wire | None:
+        """Return the other end of the cable, None where it is unknown."""
+
+    def netdev_of(self, port: Port) -> Netdev | None:
+        """Return the network interface of a RoCE port."""
+
+    def port_of(self, netdev: Netdev) -> Port | None:
+        """Return the RDMA port of a network interface."""
+
+    def ports(self) -> Sequence[Port]:
+        """Return all RDMA ports."""
+
+    def attached(self, port: Port) -> Wire:
+        """Return what the cable of a port is plugged into: its netdev where it has one."""
