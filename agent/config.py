@@ -1,0 +1,275 @@
+"""The agent's configuration: one YAML file, typed, unknown keys refused.
+
+Every error is one line that names the file and the path in it:
+`agent.yaml: $.uplink.tuner: Expected `str`, got `int``. Secrets never stand in the file: keys
+and passwords are named by the file or environment variable that holds them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from collectors.model.errors import ConfigInvalid
+
+Seconds = Annotated[float, Meta(gt=0, le=86400)]
+TcpPort = Annotated[int, Meta(ge=0, le=65535)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+METRICS_PORT = 9836
+SPOOL = "/var/lib/fabric-agent/spool"
+
+
+class Paths(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the host's file systems are mounted; containers mount the host's elsewhere."""
+
+    sysfs: str = "/sys"
+    procfs: str = "/proc"
+
+
+class Devices(Struct, frozen=True, forbid_unknown_fields=True):
+    """Regular expressions on whole RDMA device and interface names.
+
+    include: empty means all. exclude: never touched, not even opened; it wins over include.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+class CollectorConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One collector; what is left out is the collector's own default. Seconds."""
+
+    on: bool | None = None
+    interval: Seconds | None = None
+    deadline: Seconds | None = None
+    options: dict[str, object] = field(default_factory=dict)
+
+
+class MetricsTls(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files for HTTPS; with client_ca, clients must show a certificate of it."""
+
+    cert: str
+    key: str
+    client_ca: str = ""
+
+
+class BasicAuth(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may scrape: the password is in a file or an environment variable."""
+
+    user: str
+    password_file: str = ""
+    password_env: str = ""
+
+
+class Metrics(Struct, frozen=True, forbid_unknown_fields=True):
+    """The /metrics listener.
+
+    node_infiniband: also serve the names that node_exporter has; turn it off where
+    node_exporter runs in the same scrape job. stale_after: seconds after which values of a
+    collector that stopped answering are no longer served.
+    """
+
+    address: str = "0.0.0.0"  # noqa: S104  a scrape comes from another host
+    port: TcpPort = METRICS_PORT
+    node_infiniband: bool = True
+    stale_after: Seconds = 120.0
+    tls: MetricsTls | None = None
+    basic_auth: BasicAuth | None = None
+
+
+class UplinkTls(Struct, frozen=True, forbid_unknown_fields=True):
+    """Files for TLS to the tuner; cert and key where the tuner asks for a client certificate."""
+
+    ca: str
+    cert: str = ""
+    key: str = ""
+
+
+class Uplink(Struct, frozen=True, forbid_unknown_fields=True):
+    """The stream to the tuner (host:port) and the spool that bridges its outages.
+
+    max_bytes: of the spool on disk; beyond it the oldest is dropped, and counted.
+    """
+
+    tuner: str
+    tls: UplinkTls | None = None
+    spool: str = SPOOL
+    max_bytes: Annotated[int, Meta(ge=1 << 20)] = 256 << 20
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file.
+
+    agent: unique name of this agent; '' takes the host name. interval: for every collector
+    that does not set its own. metrics, uplink: null turns them off.
+    """
+
+    agent: str = ""
+    log_level: LogLevel = "info"
+    interval: Seconds | None = None
+    paths: Paths = Paths()
+    devices: Devices = Devices()
+    collectors: dict[str, CollectorConfig] = field(default_factory=dict)
+    metrics: Metrics | None = Metrics()
+    uplink: Uplink | None = None
+
+
+def read_config(path: Path | None) -> Config:
+    """Return the configuration of a file, or the defaults where path is None.
+
+    Raises ConfigInvalid for a file that cannot be read or is wrong.
+    """
+    if path is None:
+        return check_config(Config(), "defaults")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(str(path), "read configuration", "it is not UTF-8 text") from error
+    except OSError as error:
+        raise ConfigInvalid(
+            str(path), "read configuration", error.strerror or str(error)
+        ) from error
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, file: str) -> Config:
+    """Return the configuration of a YAML text. Raises ConfigInvalid naming `file` and path."""
+    values = _parse_yaml(text, file)
+    try:
+        config = msgspec.convert(values, Config)
+    except msgspec.ValidationError as error:
+        raise _invalid(file, error, values) from error
+    return check_config(config, file)
+
+
+def check_config(config: Config, file: str) -> Config:
+    """Return the configuration with its defaults resolved, or raise ConfigInvalid.
+
+    Checks what types cannot: regular expressions, addresses, pairs that belong together. It
+    opens nothing; files that are named are read when they are used.
+    """
+    for group in ("include", "exclude"):
+        for place, pattern in enumerate(getattr(config.devices, group)):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                at = f"$.devices.{group}[{place}]"
+                raise ConfigInvalid(file, at, f"{pattern!r} is no pattern: {error}") from error
+    if config.metrics and (auth := config.metrics.basic_auth):
+        if not auth.user or ":" in auth.user:
+            raise ConfigInvalid(file, "$.metrics.basic_auth.user", "a name without ':' is needed")
+        if bool(auth.password_file) == bool(auth.password_env):
+            raise ConfigInvalid(
+                file, "$.metrics.basic_auth", "set one of password_file and password_env"
+            )
+    if config.uplink:
+        _check_uplink(config.uplink, file)
+    return msgspec.structs.replace(config, agent=config.agent or socket.gethostname())
+
+
+def read_secret(file: str, variable: str, where: str) -> str:
+    """Return the secret that a file or else an environment variable holds, without line end.
+
+    where: path in the configuration, for errors. Raises ConfigInvalid; never names the secret.
+    """
+    if not file:
+        value = os.environ.get(variable, "")
+        if not value:
+            raise ConfigInvalid(where, "read secret", f"environment variable {variable} is not set")
+        return value
+    try:
+        value = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(where, f"read {file}", str(error)) from error
+    if not value:
+        raise ConfigInvalid(where, f"read {file}", "the file is empty")
+    return value
+
+
+def _check_uplink(uplink: Uplink, file: str) -> None:
+    host, _, port = uplink.tuner.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigInvalid(
+            file, "$.uplink.tuner", f"{uplink.tuner!r} is no host:port, e.g. tuner.example:9837"
+        )
+    if uplink.tls and bool(uplink.tls.cert) != bool(uplink.tls.key):
+        raise ConfigInvalid(file, "$.uplink.tls", "cert and key belong together")
+
+
+def _parse_yaml(text: str, file: str) -> object:
+    """Return the plain values of a YAML text; a key that stands twice is an error."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """SafeLoader that refuses a repeated key instead of keeping the last."""
+
+    def mapping(loader: Loader, node: yaml.MappingNode) -> dict[object, object]:
+        seen: set[object] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise ConfigInvalid(
+                    f"{file}:{key.start_mark.line + 1}", "parse", f"key {name!r} stands twice"
+                )
+            seen.add(name)
+            if key.tag == "tag:yaml.org,2002:bool":  # YAML 1.1 reads the key `on:` as `true:`
+                key.tag = "tag:yaml.org,2002:str"
+        return loader.construct_mapping(node, deep=True)
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+    try:
+        # A SafeLoader by descent.
+        values = yaml.load(text, Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigInvalid(f"{file}:{line}", "parse", error.problem or str(error)) from error
+    except yaml.YAMLError as error:
+        raise ConfigInvalid(file, "parse", str(error).replace("\n", " ")) from error
+    return {} if values is None else values
+
+
+def _invalid(file: str, error: msgspec.ValidationError, values: object) -> ConfigInvalid:
+    text, _, path = str(error).partition(" - at `")
+    path = path.rstrip("`") or "$"
+    if "[...]" in path:  # msgspec does not say under which name; find it
+        path = path.replace("[...]", f".{_wrong_collector(values)}", 1)
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text)
+    if unknown is None:
+        return ConfigInvalid(file, path, text)
+    close = difflib.get_close_matches(unknown[1], _keys(Config), 1)
+    hint = f"; is {close[0]!r} meant?" if close else ""
+    return ConfigInvalid(file, f"{path}.{unknown[1]}", f"unknown key{hint}")
+
+
+def _wrong_collector(values: object) -> str:
+    collectors = values.get("collectors") if isinstance(values, dict) else None
+    for name, value in collectors.items() if isinstance(collectors, dict) else ():
+        try:
+            msgspec.convert(value, CollectorConfig)
+        except msgspec.ValidationError:
+            return str(name)
+    return "*"
+
+
+def _keys(of: type[Struct]) -> set[str]:
+    """Return every key that may stand anywhere in the file."""
+    found: set[str] = set()
+    waiting: list[object] = [msgspec.inspect.type_info(of)]
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, msgspec.inspect.StructType):
+            found.update(item.encode_name for item in kind.fields)
+            waiting.extend(item.type for item in kind.fields)
+        elif isinstance(kind, msgspec.inspect.UnionType):
+            waiting.extend(kind.types)
+        elif isinstance(kind, msgspec.inspect.DictType):
+            waiting.append(kind.value_type)
+    return found

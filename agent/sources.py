@@ -1,0 +1,104 @@
+"""The one place where a configuration becomes collectors on a schedule.
+
+To add a kind of source, add its section to `agent/config.py`, a function from the configuration
+to jobs here, and that function to `_SECTIONS`. Building is left to the worker that will run the
+collector, so that a source that cannot be opened costs only itself and is tried again.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from agent.config import CollectorConfig, Config
+from collectors.host.context import HostContext
+from collectors.host.registry import HOST_COLLECTORS
+from collectors.model.errors import ConfigInvalid
+from collectors.model.reading import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A collector on a schedule.
+
+    name: unique in the agent. build: opens the source; may raise FabricError. interval_s: from
+    start to start. deadline_s: how long a pass may take before it counts as overrun.
+    """
+
+    name: str
+    build: Callable[[], Collector]
+    interval_s: float
+    deadline_s: float
+
+
+def jobs(config: Config, file: str = "configuration") -> tuple[Job, ...]:
+    """Return the jobs of a configuration, in the order of precedence of their values.
+
+    file: for errors. Raises ConfigInvalid for a collector that does not exist.
+    """
+    found = [job for section in _SECTIONS for job in section(config, file)]
+    twice = {job.name for job in found if sum(other.name == job.name for other in found) > 1}
+    if twice:
+        raise ConfigInvalid(file, "$", f"two sources are called {min(twice)!r}")
+    return tuple(found)
+
+
+def host_context(config: Config) -> HostContext:
+    """Return this host as its collectors see it."""
+    return HostContext(
+        host=config.agent,
+        sysfs=Path(config.paths.sysfs),
+        procfs=Path(config.paths.procfs),
+        include=config.devices.include,
+        exclude=config.devices.exclude,
+        boot_id=read_boot_id(Path(config.paths.procfs)),
+    )
+
+
+def read_boot_id(procfs: Path) -> str:
+    """Return the kernel's boot id, '' where it cannot be read."""
+    try:
+        return (procfs / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def read_rdma_devices(context: HostContext) -> tuple[str, ...]:
+    """Return the names of the RDMA devices that may be touched; lists a folder, opens none."""
+    folder = context.sysfs / "class/infiniband"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return ()
+    return tuple(name for name in names if context.wants(name))
+
+
+def _host(config: Config, file: str) -> Iterator[Job]:
+    rows = {row.name: row for row in HOST_COLLECTORS}
+    for name in config.collectors:
+        if name not in rows:
+            close = difflib.get_close_matches(name, rows, 1)
+            hint = f"is {close[0]!r} meant?" if close else f"known: {', '.join(sorted(rows))}"
+            raise ConfigInvalid(file, f"$.collectors.{name}", f"no such collector; {hint}")
+    context = host_context(config)
+    for row in HOST_COLLECTORS:
+        chosen = config.collectors.get(row.name, CollectorConfig())
+        if row.on if chosen.on is None else chosen.on:
+            yield Job(
+                row.name,
+                _builder(row.build, replace(context, options=chosen.options)),
+                chosen.interval or config.interval or row.interval_s,
+                chosen.deadline or row.deadline_s,
+            )
+
+
+def _builder(
+    build: Callable[[HostContext], Collector], context: HostContext
+) -> Callable[[], Collector]:
+    return lambda: build(context)
+
+
+_SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (_host,)
