@@ -43,24 +43,34 @@ def outcomes(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
 
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:
-    cause = {
-        finding_id(rule, subject): finding.id
+    present = {finding.id: finding for finding in findings}
+    claims = {
+        (finding.id, effect)
         for finding in findings
         for rule, subject in finding.explains
+        if (effect := finding_id(rule, subject)) in present and effect != finding.id
     }
-    present = {finding.id: finding for finding in findings}
+    causes: dict[str, list[Finding]] = {}
+    for cause, effect in claims:
+        # Of two that claim each other the more urgent is the cause.
+        if (effect, cause) in claims and _urgency(present[effect]) < _urgency(present[cause]):
+            continue
+        causes.setdefault(effect, []).append(present[cause])
     return [
-        replace(finding, severity="info", explained_by=cause[finding.id])
-        if cause.get(finding.id, finding.id) != finding.id and not _mutual(finding, cause, present)
+        replace(finding, severity="info", explained_by=root.id)
+        if (root := _root(finding, causes)) is not finding
         else finding
         for finding in findings
     ]
 
 
-def _mutual(finding: Finding, cause: dict[str, str], present: dict[str, Finding]) -> bool:
-    """Tell whether two findings claim each other and this one is the more urgent."""
-    other = present[cause[finding.id]]
-    return cause.get(other.id) == finding.id and _urgency(finding) < _urgency(other)
+def _root(finding: Finding, causes: dict[str, list[Finding]]) -> Finding:
+    """Follow the most urgent cause of each finding up to one that nothing explains."""
+    passed = {finding.id}
+    while above := [cause for cause in causes.get(finding.id, ()) if cause.id not in passed]:
+        finding = min(above, key=_urgency)
+        passed.add(finding.id)
+    return finding
 
 
 def _urgency(finding: Finding) -> tuple[bool, int, int, float, str]:

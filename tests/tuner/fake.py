@@ -1,0 +1,134 @@
+"""A small fabric with telemetry made by hand: what a rule sees, without store and wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from collectors.model.entities import Device, Interface, Netdev, Port, Slot, Switch, queue
+from collectors.model.facts import Attribute, Neighbour, Setting
+from collectors.model.metric import Metric
+from tuner.fabric.graph import Fabric, build_fabric
+
+SECONDS = 30.0
+SINCE = 1_800_000_000_000_000_000
+
+
+@dataclass
+class Growth:
+    total: float
+    seconds: float = SECONDS
+    samples: int = 7
+    first_at_ns: int = SINCE
+    last_at_ns: int = SINCE + int(SECONDS * 1e9)
+    resets: int = 0
+    saturated: bool = False
+
+    @property
+    def rate(self) -> float:
+        return self.total / self.seconds
+
+
+@dataclass
+class Sample:
+    value: float
+    at_ns: int = SINCE
+
+
+@dataclass
+class FakeTelemetry:
+    grown: dict = field(default_factory=dict)
+    seen: dict = field(default_factory=dict)
+    set_to: dict = field(default_factory=dict)
+    known: dict = field(default_factory=dict)
+    cables: list = field(default_factory=list)
+    since_ns: int = SINCE
+    until_ns: int = SINCE + int(SECONDS * 1e9)
+
+    def grow(self, metric: Metric, entity, total):
+        self.grown.setdefault(metric.name, {})[entity] = Growth(total)
+
+    def see(self, metric: Metric, entity, value):
+        self.seen.setdefault(metric.name, {})[entity] = Sample(value)
+
+    def put(self, entity, name, value):
+        self.set_to.setdefault(entity, {})[name] = Setting(entity, name, value, "test")
+
+    def entities(self, metric):
+        return [*self.grown.get(metric, {}), *self.seen.get(metric, {})]
+
+    def growth(self, metric, entity):
+        return self.grown.get(metric, {}).get(entity)
+
+    def growth_all(self, metric):
+        return self.grown.get(metric, {})
+
+    def latest(self, metric, entity):
+        return self.seen.get(metric, {}).get(entity)
+
+    def latest_all(self, metric):
+        return self.seen.get(metric, {})
+
+    def settings(self, entity):
+        return self.set_to.get(entity, {})
+
+    def setting_all(self, name):
+        return {e: s[name] for e, s in self.set_to.items() if name in s}
+
+    def attributes(self, entity):
+        return self.known.get(entity, {})
+
+    def neighbours(self):
+        return self.cables
+
+    def gids(self, _port):
+        return ()
+
+    def queue_pairs(self):
+        return ()
+
+    def gaps(self):
+        return ()
+
+    def known_entities(self):
+        return list(dict.fromkeys([*self.known, *self.set_to]))
+
+
+@dataclass
+class Lab:
+    """N Soft-RoCE hosts around one switch, as the lab has them."""
+
+    telemetry: FakeTelemetry
+    ports: list[Port]
+    netdevs: list[Netdev]
+    interfaces: list[Interface]
+    queues: list[Slot]
+
+    @property
+    def fabric(self) -> Fabric:
+        return build_fabric(self.telemetry)
+
+
+def lab(hosts: int = 3) -> Lab:
+    telemetry = FakeTelemetry()
+    switch = Switch("sw", "sw")
+    made = Lab(telemetry, [], [], [], [])
+    for number in range(1, hosts + 1):
+        device = Device(f"h{number}", f"00000000000000{number:02d}", f"rxe{number}")
+        port, netdev = Port(device, 1), Netdev(f"h{number}", f"h{number}")
+        interface = Interface(switch, f"p{number}")
+        telemetry.known[device] = {"driver": Attribute(device, "driver", "rxe")}
+        telemetry.known[port] = {"netdev": Attribute(port, "netdev", netdev.name)}
+        telemetry.cables.append(Neighbour(netdev, interface, "lldp"))
+        slot = queue(interface, 0)
+        telemetry.put(slot, "ecn_enabled", True)
+        telemetry.put(slot, "queue_rate_bps", 20_000_000)
+        telemetry.put(slot, "queue_limit_bytes", 60_000)
+        for entity in (netdev, interface):
+            telemetry.put(entity, "mtu_bytes", 1500)
+        for name, value in zip(
+            ("ports", "netdevs", "interfaces", "queues"),
+            (port, netdev, interface, slot),
+            strict=True,
+        ):
+            getattr(made, name).append(value)
+    return made

@@ -1,0 +1,93 @@
+"""Everything that a recommendation may ask to change, one row a knob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A knob. how: for people, with {place}, {value} and {current} to fill in.
+
+    setting: name under which facts carry its current value, '' where nothing does. disruption:
+    what a change does to running traffic.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    how: str
+    undo: str
+    disruption: str
+    setting: str = ""
+
+
+_KNOBS: Final = (
+    Knob(
+        "link_repair",
+        "",
+        "A cable, transceiver or port to clean, reseat or replace.",
+        "drain {place}, clean and reseat the connectors at both ends, then replace the cable or "
+        "transceiver if it still loses",
+        "put the former cable or transceiver back",
+        "the link is down while it is worked on",
+    ),
+    Knob(
+        "roce_ecn_codepoint",
+        "",
+        "ECN bits that RDMA packets leave with: 0 not ECT, 2 ECT(0).",
+        "set the low two bits of the traffic class that jobs on {place} use to {value} "
+        "(traffic_class | 2; for NCCL NCCL_IB_TC, for rdma_cm default_roce_tos)",
+        "set them to {current} again",
+        "none for running connections; new ones take the new value",
+    ),
+    Knob(
+        "receive_queue_depth",
+        "count",
+        "Receives that the application keeps posted for each queue pair.",
+        "let the application on {place} keep {value} receives posted for each queue pair",
+        "go back to the former number",
+        "the application restarts its connections",
+    ),
+    Knob(
+        "mtu_bytes",
+        "bytes",
+        "Largest IP packet that the interface sends.",
+        "set the MTU of {place} to {value} (Linux: ip link set dev IF mtu {value})",
+        "set it to {current} again",
+        "RoCE devices re-read the MTU: connections on the port may break",
+        "mtu_bytes",
+    ),
+    Knob(
+        "queue_rate_bps",
+        "bps",
+        "Rate that the egress queue is shaped to.",
+        "shape the egress of {place} to {value} bit/s",
+        "shape it to {current} bit/s again",
+        "none beyond the change of rate",
+        "queue_rate_bps",
+    ),
+    Knob(
+        "queue_limit_bytes",
+        "bytes",
+        "Most bytes that the egress queue holds.",
+        "let the egress queue of {place} hold {value} bytes",
+        "set it to {current} bytes again",
+        "a deeper queue adds delay: at most limit / rate",
+        "queue_limit_bytes",
+    ),
+    Knob(
+        "speed_bps",
+        "bps",
+        "Speed that the interface runs at.",
+        "bring {place} to {value} bit/s: check autonegotiation, lanes, breakout and cable",
+        "set the speed to {current} again",
+        "the link goes down while it is renegotiated",
+        "speed_bps",
+    ),
+)
+
+KNOBS: Final[Mapping[str, Knob]] = MappingProxyType({knob.name: knob for knob in _KNOBS})

@@ -1,0 +1,48 @@
+"""From a diagnosis to the changes that help, causes before symptoms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tuner.advice.cure import Cure
+from tuner.advice.cures import host, link, queue
+from tuner.advice.recommendation import Recommendation
+from tuner.diagnosis.finding import Diagnosis
+from tuner.diagnosis.view import FabricView, Telemetry
+
+CURES: Final[Mapping[str, Cure]] = MappingProxyType(
+    {
+        "link-down": link.repair,
+        "loss-on-path": link.repair,
+        "slow-link": link.speed_up,
+        "mtu-mismatch": host.align_mtu,
+        "not-ect": host.set_ect,
+        "receiver-not-ready": host.post_receives,
+        "path-marks": queue.relieve,
+        "queue-drops": queue.lengthen,
+    }
+)
+"""Rule id -> cure. A finding without one is reported and left to people."""
+
+
+def recommend(
+    diagnosis: Diagnosis, telemetry: Telemetry, fabric: FabricView
+) -> tuple[Recommendation, ...]:
+    """Return recommendations in the order of the findings; one for each knob and place.
+
+    What another finding explains gets none: its cause is cured instead.
+    """
+    made: dict[str, Recommendation] = {}
+    for finding in diagnosis.findings:
+        cure = CURES.get(finding.rule)
+        if cure is None or finding.explained_by or finding.severity == "info":
+            continue
+        for recommendation in _cured(cure(finding, telemetry, fabric)):
+            made.setdefault(recommendation.id, recommendation)
+    return tuple(made.values())
+
+
+def _cured(recommendations: Iterable[Recommendation]) -> list[Recommendation]:
+    return [rec for rec in recommendations if rec.current is None or rec.current != rec.proposed]

@@ -1,0 +1,119 @@
+"""Small questions that rules ask of telemetry and fabric: where a port ends, what is the norm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from collectors.model.catalogue import ip, rdma
+from collectors.model.entities import Entity, Interface, Port, Slot, Wire, display, link, queue
+from collectors.model.facts import Value
+from tuner.diagnosis.view import FabricView, HostTelemetry, Telemetry
+
+K = TypeVar("K")
+
+
+def cable_of(fabric: FabricView, port: Port) -> Entity:
+    """Return the cable of a port, or the port's own end of it where the other is unknown."""
+    wire = fabric.attached(port)
+    far = fabric.peer(wire)
+    return wire if far is None else link(wire, far)
+
+
+def far_end(fabric: FabricView, port: Port) -> Interface | None:
+    """Return the switch interface that a port hangs on."""
+    far = fabric.peer(fabric.attached(port))
+    return far if isinstance(far, Interface) else None
+
+
+def egress_to(fabric: FabricView, telemetry: HostTelemetry, port: Port) -> Slot | None:
+    """Return the switch's egress queue towards a port, where its settings or counters are known."""
+    interface = far_end(fabric, port)
+    if interface is None:
+        return None
+    for index in range(8):
+        slot = queue(interface, index)
+        if telemetry.settings(slot):
+            return slot
+    return None
+
+
+def interface_of(slot: Entity) -> Interface | None:
+    """Return the switch interface that a queue belongs to."""
+    if isinstance(slot, Slot) and isinstance(slot.parent, Interface):
+        return slot.parent
+    return slot if isinstance(slot, Interface) else None
+
+
+@dataclass(frozen=True, slots=True)
+class EcnShare:
+    """Packets received at a port by ECN field. Of everything on its interface."""
+
+    ce: float
+    ect: float
+    not_ect: float
+    where: Entity
+
+    @property
+    def total(self) -> float:
+        """All packets."""
+        return self.ce + self.ect + self.not_ect
+
+
+def ecn_received(telemetry: HostTelemetry, fabric: FabricView, port: Port) -> EcnShare | None:
+    """Return what the kernel counted by ECN field on the netdev of a port, None where it did not.
+
+    Only an interface's own counters will do: those of a whole namespace mix several ports.
+    """
+    netdev = fabric.netdev_of(port)
+    if netdev is None:
+        return None
+    grown = [
+        telemetry.growth(metric.name, netdev)
+        for metric in (ip.IP_CE_RX, ip.IP_ECT0_RX, ip.IP_ECT1_RX, ip.IP_NOT_ECT_RX)
+    ]
+    if any(growth is None for growth in grown):
+        return None
+    ce, ect0, ect1, not_ect = (growth.total for growth in grown if growth is not None)
+    return EcnShare(ce, ect0 + ect1, not_ect, netdev)
+
+
+def majority(values: Mapping[K, Value]) -> Value | None:
+    """Return the value that more than half of at least three agree on, else None."""
+    if len(values) < 3:
+        return None
+    value, times = Counter(values.values()).most_common(1)[0]
+    return value if times * 2 > len(values) else None
+
+
+def loss_signs(telemetry: HostTelemetry, port: Port) -> tuple[float, float]:
+    """Return (as responder: requests out of order, as requester: NAKs and timeouts)."""
+
+    def total(*metrics: str) -> float:
+        grown = (telemetry.growth(metric, port) for metric in metrics)
+        return sum(growth.total for growth in grown if growth is not None)
+
+    responder = total(rdma.OUT_OF_SEQUENCE_RX.name)
+    requester = total(rdma.SEQUENCE_NAK_RX.name, rdma.ACK_TIMEOUTS.name, rdma.IMPLIED_NAK_RX.name)
+    return responder, requester
+
+
+def senders_to(telemetry: Telemetry, fabric: FabricView, receiver: Port) -> list[Port]:
+    """Return the ports with signs of loss as requesters, other than the receiver."""
+    return [
+        port for port in fabric.ports() if port != receiver and loss_signs(telemetry, port)[1] > 0
+    ]
+
+
+def names(entities: Iterable[Entity], most: int = 4) -> str:
+    """Return the entities for people, the first few by name."""
+    shown = [display(entity) for entity in entities]
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def speak(wire: Wire | Entity) -> str:
+    """Return an entity for people."""
+    return display(wire)

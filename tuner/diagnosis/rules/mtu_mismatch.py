@@ -1,0 +1,85 @@
+"""The two ends of a cable, or one host among its peers, have another MTU (R40)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.entities import Entity, Interface, Port, Wire, display, link
+from collectors.model.facts import Setting
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.place import cable_of, majority
+from tuner.diagnosis.rule import Rule, found, verdict
+from tuner.diagnosis.view import FabricView, Telemetry
+
+MTU: Final = "mtu_bytes"
+RDMA_MTU: Final = "rdma_mtu_bytes"
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Compare the MTU of both ends of each cable, then each host with its peers."""
+    mtus = telemetry.setting_all(MTU)
+    findings: dict[Entity, Finding] = {}
+    compared = 0
+    for wire, setting in mtus.items():
+        far = fabric.peer(wire) if isinstance(wire, Wire) else None
+        other = mtus.get(far) if far is not None else None
+        if far is None or other is None:
+            continue
+        compared += 1
+        if setting.value != other.value:
+            subject = link(wire, far)  # type: ignore[arg-type]  # narrowed above
+            findings.setdefault(subject, _ends(rule, fabric, subject, setting, other))
+    rdma = telemetry.setting_all(RDMA_MTU)
+    usual = majority({port: setting.value for port, setting in rdma.items()})
+    for port, setting in rdma.items():
+        if usual is None or setting.value == usual or not isinstance(port, Port):
+            continue
+        if cable_of(fabric, port) in findings:
+            continue
+        findings[port] = found(
+            rule,
+            port,
+            "warning",
+            0.8,
+            f"{display(port)} has an RDMA MTU of {setting.value}, most others {usual}",
+            [_evidence(setting, f"most have {usual}")],
+            affected=[port],
+        )
+    judged = compared > 0 or usual is not None
+    missing = () if judged else ("MTU of both ends of a cable",)
+    return verdict(rule, findings.values(), judged=judged, missing=missing)
+
+
+def _ends(rule: Rule, fabric: FabricView, cable: Entity, one: Setting, two: Setting) -> Finding:
+    small, large = sorted((one, two), key=lambda setting: int(setting.value))  # type: ignore[arg-type]
+    ports = [p for p in fabric.ports() if cable_of(fabric, p) == cable]
+    far = [w for s in (one, two) if isinstance(w := s.entity, Interface)]
+    return found(
+        rule,
+        cable,
+        "critical",
+        0.95,
+        f"{display(small.entity)} has an MTU of {small.value}, its other end "
+        f"{display(large.entity)} {large.value}: larger packets vanish",
+        [_evidence(small, "equal at both ends"), _evidence(large, "equal at both ends")],
+        affected=ports,
+        explains=[("loss-on-path", cable), *(("queue-drops", interface) for interface in far)],
+    )
+
+
+def _evidence(setting: Setting, threshold: str) -> Evidence:
+    return Evidence(
+        setting.name, setting.entity, str(setting.value), "bytes", threshold, note=setting.where
+    )
+
+
+RULE: Final = Rule(
+    id="mtu-mismatch",
+    section="config",
+    title="MTU differs",
+    finds="cables whose ends have another MTU, ports whose RDMA MTU differs from most others",
+    quiet_when="both ends agree, and each port with the majority",
+    cannot_tell_when="the MTU of no cable is known at both ends and of fewer than three ports",
+    refutes="all traffic of the port is smaller than the lesser MTU",
+    judge=judge,
+)

@@ -1,0 +1,81 @@
+"""A queue on the way to a receiver marks: incast or an egress that is too slow (R3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.catalogue import interface, ip, rdma
+from collectors.model.entities import Entity, Port, display
+from tuner.diagnosis.finding import Evidence, Verdict
+from tuner.diagnosis.place import ecn_received, egress_to, far_end
+from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.view import FabricView, Telemetry
+
+MIN_PACKETS: Final = 50
+MIN_SHARE: Final = 0.02
+CRITICAL_SHARE: Final = 0.5
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Find receivers of which a share of packets carries congestion experienced."""
+    findings = []
+    judged = False
+    for port in fabric.ports():
+        seen = _marked(telemetry, fabric, port)
+        if seen is None:
+            continue
+        judged = True
+        share, packets, evidence = seen
+        if packets < MIN_PACKETS or share < MIN_SHARE:
+            continue
+        subject: Entity = far_end(fabric, port) or fabric.attached(port)
+        queue = egress_to(fabric, telemetry, port)
+        if queue is not None:
+            for metric in (interface.QUEUE_ECN_MARKED, interface.QUEUE_DROPS):
+                growth = telemetry.growth(metric.name, queue)
+                if growth is not None:
+                    evidence.append(grew(metric, queue, growth))
+        findings.append(
+            found(
+                rule,
+                subject,
+                "critical" if share > CRITICAL_SHARE else "warning",
+                0.85 if queue is not None else 0.7,
+                f"the egress towards {display(port)} is congested: {share:.1%} of the packets "
+                "that arrive there are marked",
+                evidence,
+                affected=[port],
+            )
+        )
+    missing = () if judged else ("packets received by ECN field, of a NIC or its interface",)
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _marked(
+    telemetry: Telemetry, fabric: FabricView, port: Port
+) -> tuple[float, float, list[Evidence]] | None:
+    """Return (share marked, packets marked, evidence), None where nothing counts marks."""
+    hardware = telemetry.growth(rdma.CE_MARKED_RX.name, port)
+    received = telemetry.growth(rdma.RX_PACKETS.name, port)
+    wanted = f"> {MIN_SHARE:.0%} of packets"
+    if hardware is not None and received is not None:
+        share = hardware.total / max(received.total, 1)
+        return share, hardware.total, [grew(rdma.CE_MARKED_RX, port, hardware, wanted)]
+    kernel = ecn_received(telemetry, fabric, port)
+    if kernel is None:
+        return None
+    growth = telemetry.growth(ip.IP_CE_RX.name, kernel.where)
+    evidence = [] if growth is None else [grew(ip.IP_CE_RX, kernel.where, growth, wanted)]
+    return kernel.ce / max(kernel.total, 1), kernel.ce, evidence
+
+
+RULE: Final = Rule(
+    id="path-marks",
+    section="flow_control",
+    title="Congested egress marks packets",
+    finds="receivers of which packets arrive with congestion experienced",
+    quiet_when=f"under {MIN_PACKETS} packets or {MIN_SHARE:.0%} of them are marked",
+    cannot_tell_when="neither NIC nor interface counts packets by ECN field",
+    refutes="the egress queue's own mark counter stands still (somebody else marks)",
+    judge=judge,
+)

@@ -1,0 +1,125 @@
+"""A link is slower than its other end or than its like (R32)."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Final
+
+from collectors.model.catalogue import interface as rows
+from collectors.model.entities import Entity, Interface, Slot, Wire, display, link
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.place import interface_of
+from tuner.diagnosis.rule import Rule, found, verdict
+from tuner.diagnosis.view import FabricView, Telemetry
+
+SLOW: Final = 0.6  # of the median of its like
+RATE: Final = "queue_rate_bps"
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Compare the speeds of both ends of each cable, then each interface with its like."""
+    speeds = {
+        wire: seen.value
+        for wire, seen in telemetry.latest_all(rows.SPEED.name).items()
+        if seen.value
+    }
+    findings: dict[Entity, Finding] = {}
+    compared = 0
+    for wire, speed in speeds.items():
+        far = fabric.peer(wire) if isinstance(wire, Wire) else None
+        if far is None or far not in speeds:
+            continue
+        compared += 1
+        if speed != speeds[far]:
+            subject = link(wire, far)  # type: ignore[arg-type]  # narrowed above
+            findings.setdefault(subject, _ends(rule, subject, wire, far, speeds))
+    groups, judged = _groups(telemetry, fabric, speeds)
+    for members in groups:
+        usual = median(members.values())
+        for slot, rate in members.items():
+            if rate < SLOW * usual:
+                place: Entity = interface_of(slot) or slot
+                findings.setdefault(place, _odd(rule, fabric, slot, place, rate, usual))
+    return verdict(
+        rule,
+        findings.values(),
+        judged=judged or compared > 0,
+        missing=() if judged or compared else ("speed of both ends of a cable",),
+    )
+
+
+def _groups(
+    telemetry: Telemetry, fabric: FabricView, speeds: dict[Entity, float]
+) -> tuple[list[dict[Entity, float]], bool]:
+    """Return interfaces of one switch that face hosts, with their rate, three or more each."""
+    rated: dict[Entity, float] = dict(speeds)
+    for slot, setting in telemetry.setting_all(RATE).items():
+        if isinstance(slot, Slot) and isinstance(setting.value, (int, float)):
+            rated.pop(slot.parent, None)
+            rated[slot] = float(setting.value)
+    by_switch: dict[Entity, dict[Entity, float]] = {}
+    for entity, rate in rated.items():
+        interface = interface_of(entity)
+        if interface is None or not rate:
+            continue
+        far = fabric.peer(interface)
+        if far is None or isinstance(far, Interface):
+            continue
+        by_switch.setdefault(interface.switch, {})[entity] = rate
+    groups = [members for members in by_switch.values() if len(members) >= 3]
+    return groups, bool(groups)
+
+
+def _ends(
+    rule: Rule, subject: Entity, wire: Entity, far: Entity, speeds: dict[Entity, float]
+) -> Finding:
+    slow, fast = sorted((wire, far), key=lambda end: speeds[end])
+    return found(
+        rule,
+        subject,
+        "critical",
+        0.9,
+        f"{display(slow)} runs at {_gbps(speeds[slow])}, its other end {display(fast)} at "
+        f"{_gbps(speeds[fast])}",
+        [Evidence(rows.SPEED.name, end, speeds[end], "bps", "equal ends") for end in (slow, fast)],
+        affected=[wire, far],
+    )
+
+
+def _odd(
+    rule: Rule, fabric: FabricView, slot: Entity, place: Entity, rate: float, usual: float
+) -> Finding:
+    far = fabric.peer(place) if isinstance(place, Interface) else None
+    name = RATE if isinstance(slot, Slot) else rows.SPEED.name
+    explains: list[tuple[str, Entity]] = [("path-marks", place), ("queue-drops", place)]
+    if isinstance(place, Interface) and far is not None:
+        explains.append(("loss-on-path", link(place, far)))
+    return found(
+        rule,
+        place,
+        "critical",
+        0.9,
+        f"{display(place)} runs at {_gbps(rate)}, its like on the same switch at {_gbps(usual)}",
+        [
+            Evidence(name, slot, rate, "bps", f">= {SLOW:.0%} of its like"),
+            Evidence(name, slot, usual, "bps", note="median of its like on the switch"),
+        ],
+        affected=[far] if far is not None else [],
+        explains=explains,
+    )
+
+
+def _gbps(bps: float) -> str:
+    return f"{bps / 1e9:g} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:g} Mbit/s"
+
+
+RULE: Final = Rule(
+    id="slow-link",
+    section="link",
+    title="Link slower than its other end or its like",
+    finds="cables with two speeds, host-facing interfaces far below the median of their switch",
+    quiet_when="both ends agree, and no interface is under 60 % of its like",
+    cannot_tell_when="no cable's speed is known at both ends and no switch has three like ports",
+    refutes="the interface is meant to be slower (storage, management)",
+    judge=judge,
+)
