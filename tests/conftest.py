@@ -4,6 +4,11 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure: no test here is about the time one example takes.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
 
 LABS = {"lab_rxe", "lab_ib", "lab_switch", "lab_prom"}
 
