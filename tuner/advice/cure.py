@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from collectors.model.catalogue import rdma
-from collectors.model.entities import Entity, Port, display
+from collectors.model.catalogue import interface, rdma
+from collectors.model.entities import Entity, Port, Wire, display, queue
 from collectors.model.facts import Value
 from tuner.advice.knobs import KNOBS
 from tuner.advice.recommendation import Effect, Recommendation, Risk
@@ -16,8 +16,9 @@ from tuner.diagnosis.view import FabricView, Telemetry
 Cure: TypeAlias = Callable[[Finding, Telemetry, FabricView], Iterable[Recommendation]]
 
 _RESENT = (rdma.OUT_OF_SEQUENCE_RX, rdma.DUPLICATE_RX)
-RETRANSMISSIONS = "retransmissions per second"
-GOODPUT = "goodput of the affected flows, relative to now"
+RETRANSMISSIONS: Final = "retransmissions/s"
+GOODPUT: Final = "goodput of affected flows"
+_UNKNOWN_GAIN: Final = 10.0
 
 
 def recommend_change(
@@ -57,13 +58,17 @@ def recommend_change(
     )
 
 
-def end_of_loss(telemetry: Telemetry, ports: Iterable[Entity]) -> list[Effect]:
+def end_of_loss(
+    telemetry: Telemetry, fabric: FabricView, affected: Iterable[Entity]
+) -> list[Effect]:
     """Predict what the end of all loss does to the ports that suffer from it.
 
     Go-back-N (IBTA 9.7.5.2) throws away what follows a lost packet: of the packets that a
     responder receives, those out of order and the duplicates carried nothing. Without loss they
-    carry data, which bounds the gain from below; timeouts waited for come on top.
+    carry data, which bounds the gain from below. Time spent waiting for timeouts comes on top; the
+    rate of the receiver's link bounds it from above.
     """
+    ports = list(affected)
     received = wasted = rate = 0.0
     for port in ports:
         if not isinstance(port, Port):
@@ -85,15 +90,43 @@ def end_of_loss(telemetry: Telemetry, ports: Iterable[Entity]) -> list[Effect]:
             )
         ]  # fmt: skip
     share = min(wasted / received, 0.95)
+    low = 1 / (1 - share)
+    room = _room(telemetry, fabric, ports)
+    high = _UNKNOWN_GAIN if room is None else room
+    bound = "the rate of the receiver's link" if room else "a guess, no link rate is known"
     return [
         Effect(
             RETRANSMISSIONS, "packets", rate, 0.0, 0.1 * rate,
             "go-back-N accounting", "nothing else loses packets on these paths",
         ),
         Effect(
-            GOODPUT, "ratio", 1.0, 1 / (1 - share), 10.0,
+            GOODPUT, "ratio", 1.0, low, max(low, high),
             "go-back-N accounting",
-            "lower bound: packets received in vain now carry data; upper bound: time spent "
-            "waiting for timeouts is not visible in counters",
+            "lower bound: packets received in vain carry data; upper bound, as counters do not "
+            f"show the time lost in timeouts: {bound}",
         ),
     ]  # fmt: skip
+
+
+def _room(telemetry: Telemetry, fabric: FabricView, ports: Iterable[Entity]) -> float | None:
+    """Return by how much the busiest of the receivers could receive more, None where unknown."""
+    best: tuple[float, float] | None = None
+    for port in ports:
+        if not isinstance(port, Port):
+            continue
+        wire = fabric.attached(port)
+        far = fabric.peer(wire)
+        growth = telemetry.growth(interface.RX_BYTES.name, wire)
+        capacity = None if far is None else _rate(telemetry, far)
+        if growth is not None and growth.rate > 0 and capacity is not None:
+            best = max(best or (0.0, 0.0), (growth.rate * 8, capacity))
+    return None if best is None else best[1] / best[0]
+
+
+def _rate(telemetry: Telemetry, wire: Wire) -> float | None:
+    """Return the rate that an interface sends at: what its queue is shaped to, else its speed."""
+    shaped = telemetry.settings(queue(wire, 0)).get("queue_rate_bps")
+    if shaped is not None and isinstance(shaped.value, (int, float)):
+        return float(shaped.value)
+    speed = telemetry.latest(interface.SPEED.name, wire)
+    return speed.value if speed is not None and speed.value > 0 else None

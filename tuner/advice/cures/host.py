@@ -17,9 +17,7 @@ ECT0: Final = 2
 RECEIVES: Final = 256
 
 
-def set_ect(
-    finding: Finding, telemetry: Telemetry, _fabric: FabricView
-) -> Iterable[Recommendation]:
+def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
     """Let the senders mark their packets ECN-capable, so that the queue marks instead of drops."""
     receiver, *senders = finding.affected
     for sender in senders or [receiver]:
@@ -30,7 +28,7 @@ def set_ect(
             0,
             ECT0,
             f"send RDMA traffic of {display(sender)} with ECT(0)",
-            end_of_loss(telemetry, finding.affected),
+            end_of_loss(telemetry, fabric, finding.affected),
             confidence=finding.confidence if senders else min(finding.confidence, 0.6),
             risk="low",
             missing=() if senders else ("which hosts send to this receiver",),
@@ -73,7 +71,7 @@ def post_receives(
 
 
 def align_mtu(
-    finding: Finding, telemetry: Telemetry, _fabric: FabricView
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
 ) -> Iterable[Recommendation]:
     """Give the end that differs from most others their MTU."""
     ends = [item for item in finding.evidence if item.name in ("mtu_bytes", "rdma_mtu_bytes")]
@@ -96,7 +94,7 @@ def align_mtu(
             int(end.value),
             wanted,
             f"set the MTU of {display(end.entity)} to {wanted}, as most others have",
-            end_of_loss(telemetry, [p for p in finding.affected if isinstance(p, Port)]),
+            end_of_loss(telemetry, fabric, [p for p in finding.affected if isinstance(p, Port)]),
             confidence=finding.confidence,
             risk="medium",
         )

@@ -11,7 +11,7 @@ from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
 
-def repair(finding: Finding, telemetry: Telemetry, _fabric: FabricView) -> Iterable[Recommendation]:
+def repair(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
     """Repair the cable that loses packets or does not stay up."""
     yield recommend_change(
         finding,
@@ -20,7 +20,7 @@ def repair(finding: Finding, telemetry: Telemetry, _fabric: FabricView) -> Itera
         "faulty",
         "repaired",
         f"clean, reseat or replace the cable {display(finding.subject)}",
-        end_of_loss(telemetry, finding.affected),
+        end_of_loss(telemetry, fabric, finding.affected),
         confidence=finding.confidence,
         risk="low",
     )

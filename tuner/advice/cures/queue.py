@@ -67,7 +67,7 @@ def lengthen(
         now,
         now * STEP,
         f"let the egress queue of {display(finding.subject)} hold more",
-        end_of_loss(telemetry, _behind(finding, fabric)),
+        end_of_loss(telemetry, fabric, _behind(finding, fabric)),
         confidence=min(finding.confidence, 0.6),
         risk="medium",
         missing=["size of the bursts that overflow the queue"],

@@ -1,0 +1,175 @@
+"""Findings and recommendations as tables for people: 100 columns, the cause first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from collectors.model.entities import display
+from collectors.model.facts import Value
+from tuner.advice.recommendation import Effect, Recommendation
+from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
+
+WIDTH: Final = 100
+_COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
+
+
+def console() -> Console:
+    """Return the console for people: as wide as the terminal, never over 100 columns."""
+    out = Console()
+    return out if out.width <= WIDTH else Console(width=WIDTH)
+
+
+def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) -> RenderableType:
+    """Return findings and recommendations of a window."""
+    span = (diagnosis.until_ns - diagnosis.since_ns) / 1e9
+    parts: list[RenderableType] = [Text(f"window: {span:.0f} s up to {clock(diagnosis.until_ns)}")]
+    if not diagnosis.findings:
+        parts.append(Text("nothing found: the fabric looks healthy", style="green"))
+    else:
+        parts.append(findings_table(diagnosis.findings))
+    if recommendations:
+        parts.append(recommendations_table(recommendations))
+    elif diagnosis.findings:
+        parts.append(Text("no change is recommended for these findings"))
+    blind = [v for v in diagnosis.verdicts if v.outcome == "cannot_tell"]
+    if blind:
+        lines = [f"{verdict.rule}: needs {'; '.join(verdict.missing)}" for verdict in blind]
+        parts.append(Text("cannot tell:\n  " + "\n  ".join(lines), style="dim"))
+    return Group(*parts)
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """Return one row for each finding."""
+    table = Table(title="Findings", title_justify="left", expand=True)
+    for name, options in (
+        ("id", {"no_wrap": True}),
+        ("severity", {"no_wrap": True}),
+        ("what and where", {"ratio": 1}),
+        ("sure", {"justify": "right", "no_wrap": True}),
+    ):
+        table.add_column(name, **options)
+    for finding in findings:
+        what = finding.summary
+        if finding.explained_by:
+            what += f" (follows from {finding.explained_by})"
+        table.add_row(
+            finding.id,
+            Text(finding.severity, style=_COLOUR[finding.severity]),
+            what,
+            f"{finding.confidence:.0%}",
+        )
+    return table
+
+
+def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
+    """Return one row for each recommendation."""
+    table = Table(title="Recommendations", title_justify="left", expand=True)
+    table.add_column("id", no_wrap=True)
+    table.add_column("change", ratio=1)
+    table.add_column("predicted", no_wrap=True)
+    table.add_column("risk", no_wrap=True)
+    for rec in recommendations:
+        now = "?" if rec.current is None else value(rec.current, rec.unit)
+        table.add_row(
+            rec.id,
+            f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}",
+            "\n".join(effect(item) for item in rec.effects) or "no prediction",
+            rec.risk,
+        )
+    return table
+
+
+def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> RenderableType:
+    """Return everything about one finding: evidence, what would refute it, what cures it."""
+    head = Text.assemble(
+        (f"{finding.rule} {finding.id}  ", "bold"),
+        (finding.severity, _COLOUR[finding.severity]),
+        f"  {finding.confidence:.0%} sure\n",
+        finding.summary,
+    )
+    lines = [f"where      {display(finding.subject)}   [{finding.subject}]"]
+    if finding.since_ns:
+        lines.append(f"since      {clock(finding.since_ns)}")
+    if finding.affected:
+        lines.append(f"affected   {', '.join(display(entity) for entity in finding.affected)}")
+    if finding.explained_by:
+        lines.append(f"cause      follows from finding {finding.explained_by}")
+    lines.append(f"refuted if {finding.refute}")
+    parts: list[RenderableType] = [head, Text("\n".join(lines)), evidence_table(finding.evidence)]
+    parts += [recommendation(rec) for rec in recommendations]
+    return Group(*parts)
+
+
+def evidence_table(evidence: Sequence[Evidence]) -> Table:
+    """Return one row for each observation."""
+    table = Table(title="Evidence", title_justify="left", expand=True)
+    table.add_column("metric or setting", overflow="fold", ratio=3)
+    table.add_column("where", ratio=2)
+    table.add_column("value", justify="right", ratio=1)
+    table.add_column("held against", ratio=2)
+    table.add_column("over", justify="right", no_wrap=True)
+    for item in evidence:
+        span = f"{(item.until_ns - item.since_ns) / 1e9:.0f} s" if item.since_ns else ""
+        table.add_row(
+            item.name,
+            display(item.entity),
+            value(item.value, item.unit),
+            " ".join(part for part in (item.threshold, item.note) if part),
+            span,
+        )
+    return table
+
+
+def recommendation(rec: Recommendation) -> RenderableType:
+    """Return all fields of one recommendation."""
+    now = "not visible from here" if rec.current is None else value(rec.current, rec.unit)
+    lines = [
+        f"knob       {rec.knob} of {display(rec.scope)}   [{rec.scope}]",
+        f"now        {now}",
+        f"proposed   {value(rec.proposed, rec.unit)}",
+        f"how        {rec.how}",
+        f"undo       {rec.undo}",
+        f"risk       {rec.risk}: {rec.risk_reason}",
+        f"sure       {rec.confidence:.0%}",
+    ]
+    for item in rec.effects:
+        lines += [f"predicted  {effect(item)}", f"           by {item.model}: {item.assumptions}"]
+    lines += [f"missing    {what}" for what in rec.missing]
+    return Group(
+        Text(f"Recommendation {rec.id}: {rec.summary}", style="bold"),
+        Padding(Text("\n".join(lines)), (0, 0, 0, 2)),
+    )
+
+
+def effect(item: Effect) -> str:
+    """Return a prediction in one line."""
+    if item.unit == "ratio":
+        return f"{item.metric}: ×{item.low:.2f}..{item.high:.2f}"
+    before = "now unknown" if item.before is None else f"{item.before:.1f}"
+    return f"{item.metric}: {before} → {item.low:.1f}..{item.high:.1f}"
+
+
+def value(of: Value | float, unit: str) -> str:
+    """Return a value with its unit for people."""
+    if isinstance(of, tuple):
+        return " ".join(str(part) for part in of)
+    if isinstance(of, bool) or not isinstance(of, (int, float)):
+        return str(of)
+    if unit == "bps" and of >= 1e9:
+        return f"{of / 1e9:g} Gbit/s"
+    if unit == "bps" and of >= 1e6:
+        return f"{of / 1e6:g} Mbit/s"
+    number = f"{of:,.0f}" if float(of).is_integer() else f"{of:,.4g}"
+    return f"{number} {unit}".strip() if unit not in ("id", "bool", "count") else number
+
+
+def clock(at_ns: int) -> str:
+    """Return a wall-clock time in UTC."""
+    return datetime.fromtimestamp(at_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
