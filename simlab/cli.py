@@ -2,9 +2,14 @@
 
 import typer
 
+from simlab.rxe.cli import app as rxe
+
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
 
 
 @app.callback()
 def main() -> None:
     """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator."""
+
+
+app.add_typer(rxe, name="rxe")

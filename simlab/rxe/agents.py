@@ -1,0 +1,122 @@
+"""Agents inside the lab: one per simulated host, each seeing nothing but its own device.
+
+They are the product's own command, `fabric-agent run --config FILE`, as a user would start it;
+config, spool and log of each are in the lab's folder. Under emulation a start takes seconds, so
+all are started side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simlab.rxe.fabric import rdma_device
+from simlab.rxe.lab import Lab, inner_metrics_port
+from simlab.rxe.machine import LabError
+
+LOOPBACK = {"localhost", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104  compared, not bound
+
+
+def agent_config(lab: Lab, host: str, tuner: str, interval_s: float) -> dict[str, Any]:
+    """Return the configuration of a host's agent; `tuner` is host:port as seen from outside."""
+    config: dict[str, Any] = {
+        "agent": host,
+        "interval": interval_s,
+        "devices": {"include": [rdma_device(host), host]},
+        "metrics": {"address": "0.0.0.0", "port": inner_metrics_port(host)},  # noqa: S104
+    }
+    if tuner:
+        address, _, port = tuner.rpartition(":")
+        inside = lab.outer(int(port)) if address in LOOPBACK else tuner
+        config["uplink"] = {"tuner": inside, "spool": str(lab.folder / "spool" / host)}
+    return config
+
+
+def start_agents(
+    lab: Lab, tuner: str = "", *, interval_s: float = 1.0, hosts: Iterable[str] | None = None
+) -> None:
+    """Start the agents of all (or the given) hosts; does not wait for them.
+
+    Raises LabError where there is no fabric-agent.
+    """
+    command = agent_command()
+    for host in hosts if hosts is not None else lab.hosts:
+        config = lab.folder / f"agent-{host}.yaml"
+        (lab.folder / "spool" / host).mkdir(parents=True, exist_ok=True)
+        config.write_text(yaml.safe_dump(agent_config(lab, host, tuner, interval_s)))
+        start_agent(lab, host, [*command, "run", "--config", str(config)])
+
+
+def start_agent(lab: Lab, host: str, argv: list[str] | None = None) -> Path:
+    """Start one host's agent, again after a crash or stop; the path of its log."""
+    config = lab.folder / f"agent-{host}.yaml"
+    argv = argv or [*agent_command(), "run", "--config", str(config)]
+    return lab.start_command(f"agent-{host}", argv, env=inside_environment())
+
+
+def kill_agent(lab: Lab, host: str) -> None:
+    """End one host's agent as a crash would: SIGKILL."""
+    lab.stop_command(f"agent-{host}", signal.SIGKILL)
+
+
+def stop_agents(lab: Lab, wait_s: float = 30.0) -> dict[str, int]:
+    """End all running agents as an administrator would (SIGTERM); exit code by host."""
+    running = [name for name, code in lab.commands().items() if code is None]
+    return {
+        name.removeprefix("agent-"): lab.stop_command(name, signal.SIGTERM, wait_s)
+        for name in running
+        if name.startswith("agent-")
+    }
+
+
+def wait_for_agents(lab: Lab, hosts: Iterable[str] | None = None, timeout_s: float = 90.0) -> None:
+    """Wait until every agent serves its metrics. Raises LabError naming the one that does not."""
+    until = time.monotonic() + timeout_s
+    for host in hosts if hosts is not None else lab.hosts:
+        while True:
+            try:
+                scrape(lab, host)
+                break
+            except LabError as error:
+                ended = lab.commands().get(f"agent-{host}")
+                if ended is not None or time.monotonic() > until:
+                    log = (lab.folder / f"agent-{host}.log").read_text(errors="replace")
+                    tail = " | ".join(log.strip().splitlines()[-3:]) or "empty log"
+                    raise LabError(f"agent of {host} serves no metrics: {tail}") from error
+                time.sleep(0.5)
+
+
+def scrape(lab: Lab, host: str, timeout_s: float = 20.0) -> str:
+    """Fetch /metrics of a host's agent. Raises LabError where it does not answer."""
+    url = f"http://127.0.0.1:{lab.metrics_port(host)}/metrics"
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+            return str(answer.read().decode())
+    except (OSError, urllib.error.URLError) as error:
+        raise LabError(f"{host}: {url}: {error}") from error
+
+
+def agent_command() -> list[str]:
+    """Return the fabric-agent of this environment. Raises LabError if there is none."""
+    beside = Path(sys.executable).parent / "fabric-agent"
+    found = str(beside) if beside.exists() else shutil.which("fabric-agent")
+    if found is None:
+        raise LabError("fabric-agent is not installed here: ./run setup")
+    return [found]
+
+
+def inside_environment() -> dict[str, str]:
+    """Variables that commands in the lab need to find the same code as this process."""
+    kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    # Nothing may be written beside the sources: the lab's root is read-only.
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}

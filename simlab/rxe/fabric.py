@@ -1,0 +1,175 @@
+"""A scenario's fabric as commands for iproute2: pure, nothing is run here.
+
+Every host hN is the end of a veth pair in the initial namespace (rxe of kernel 6.1 knows no
+other) with one IPv6 address and an rxe device; the other end pN is a port of the bridge br0 in
+the namespace `sw`. So that packets between two addresses of one kernel really cross the switch,
+each source address has its own routing table whose routes go out of its own hN, and the local
+table is asked first only for what arrives on an hN. The fault of a cable (loss, delay) sits in an
+ifb device behind the receiving end, where no counter of host or switch port shows it.
+"""
+
+from __future__ import annotations
+
+from simlab.rxe.scenario import Link, Scenario, host_names
+
+SWITCH = "sw"
+MODULES = (
+    *("rdma_rxe", "ib_uverbs", "veth", "bridge", "ifb", "cls_matchall", "act_mirred"),
+    *("sch_tbf", "sch_red", "sch_netem", "sch_ingress"),
+)
+RED_AVERAGE_PACKET = 1100  # bytes: a RoCE packet at path MTU 1024 with its headers
+TBF_BURST_FRAMES = 4
+
+
+def address(host: str) -> str:
+    """IPv6 address of a host."""
+    return f"fd00:fab::{host[1:]}"
+
+
+def mac(host: str) -> str:
+    """MAC address of a host's end of its link."""
+    return f"02:fa:b0:00:00:{int(host[1:]):02x}"
+
+
+def switch_port(host: str) -> str:
+    """Name of the switch port that a host hangs on: hN on pN."""
+    return f"p{host[1:]}"
+
+
+def rdma_device(host: str) -> str:
+    """Name of a host's RDMA device."""
+    return f"rxe_{host}"
+
+
+def create(count: int) -> str:
+    """Shell script that builds a fabric of `count` hosts, links up, no limits yet."""
+    hosts = host_names(count)
+    outside: list[str] = []
+    inside = [
+        "link add br0 type bridge stp_state 0 mcast_snooping 0 ageing_time 0",
+        "link set br0 mtu 9216 up",
+    ]
+    rules = []
+    one = "numrxqueues 1 numtxqueues 1"
+    for host in hosts:
+        port, own = switch_port(host), address(host)
+        table = 100 + int(host[1:])
+        outside += [
+            f"link add {host} address {mac(host)} {one} type veth peer name {port} netns {SWITCH}",
+            f"link set {host} addrgenmode none",
+            f"link set {host} up",
+            f"addr add {own}/128 dev {host} nodad",
+        ]
+        inside += [f"link set {port} master br0", f"link set {port} up"]
+        rules += [
+            f"rule add pref 10 iif {host} lookup local",
+            f"rule add pref 20 from {own} iif lo lookup {table}",
+        ]
+        for peer in hosts:
+            if peer != host:
+                rules += [
+                    f"route add {address(peer)}/128 dev {host} table {table}",
+                    f"neigh replace {address(peer)} lladdr {mac(peer)} dev {host} nud permanent",
+                ]
+    rules += ["rule add pref 1000 lookup local", "rule del pref 0"]
+    fdb = [f"fdb replace {mac(host)} dev {switch_port(host)} master static" for host in hosts]
+    ports = [switch_port(host) for host in hosts]
+    no_ipv6 = "net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
+    # Two CPUs that deliver one link's packets reorder them, and RC takes that for loss.
+    steer = "for d in {}; do echo 1 > /sys/class/net/$d/queues/rx-0/rps_cpus; done"
+    devices = [f"link add {rdma_device(host)} type rxe netdev {host}" for host in hosts]
+    return "\n".join(
+        [
+            "set -e",
+            f"modprobe -a {' '.join(MODULES)}",
+            f"ip netns add {SWITCH}",
+            f"ip netns exec {SWITCH} sysctl -qw {no_ipv6}",
+            _batch("ip -batch -", outside),
+            *(f"sysctl -qw net.ipv6.conf.{host}.accept_ra=0" for host in hosts),
+            _batch(f"ip -n {SWITCH} -batch -", inside),
+            _batch(f"bridge -n {SWITCH} -batch -", fdb),
+            _batch("ip -6 -batch -", rules),
+            _batch("rdma -b -", devices),
+            steer.format(" ".join(hosts)),
+            f"ip netns exec {SWITCH} sh -c '{steer.format(' '.join(ports))}'",
+        ]
+    )
+
+
+def destroy() -> str:
+    """Shell script that takes any lab fabric off again, whatever is left of it."""
+    lines = [
+        "ip -6 rule add pref 0 lookup local 2>/dev/null",
+        "ip -6 rule del pref 1000 2>/dev/null",
+    ]
+    for host in host_names(8):
+        lines += [
+            f"rdma link del {rdma_device(host)} 2>/dev/null",
+            f"ip -6 rule del pref 10 iif {host} 2>/dev/null",
+            f"ip -6 rule del pref 20 from {address(host)} 2>/dev/null",
+            f"ip link del {host} 2>/dev/null",
+            f"ip link del cable-{host} 2>/dev/null",
+        ]
+    return "\n".join([*lines, f"ip netns del {SWITCH} 2>/dev/null", "true"])
+
+
+def settings(scenario: Scenario) -> str:
+    """Shell script that gives every link of a standing fabric its rate, queue, MTU and cable."""
+    links = [link_settings(host, scenario.link(host)) for host in scenario.hosts]
+    return "\n".join(["set -e", *links])
+
+
+def link_settings(host: str, link: Link) -> str:
+    """Shell script for one link; safe to repeat with other values while traffic runs."""
+    port = switch_port(host)
+    burst = TBF_BURST_FRAMES * (max(link.host_mtu, link.switch_mtu) + 18)
+    shaper = f"tbf rate {link.rate_bps}bit burst {burst}"
+    queue = link.queue
+    marking = "ecn" if queue.ecn else ""
+    red = (
+        f"red limit {queue.limit_bytes} min {queue.kmin_bytes} max {queue.kmax_bytes}"
+        f" avpkt {RED_AVERAGE_PACKET} burst {_red_burst(queue.kmin_bytes, queue.kmax_bytes)}"
+        f" probability {queue.pmax_ratio} bandwidth {link.rate_bps}bit {marking}"
+    )
+    switch_tc = f"tc -n {SWITCH} qdisc replace dev {port}"
+    lines = [
+        f"ip link set {host} mtu {link.host_mtu}",
+        f"ip -n {SWITCH} link set {port} mtu {link.switch_mtu}",
+        # A NIC does not drop its own packets: the host's shaper has room for every window.
+        f"tc qdisc replace dev {host} root handle 1: {shaper} limit 8000000",
+        f"{switch_tc} root handle 1: {shaper} limit {queue.limit_bytes}",
+        f"{switch_tc} parent 1:1 handle 10: {red}",
+        _cable(host, "", host, link),
+        _cable(port, f"-n {SWITCH}", host, link),
+    ]
+    return "\n".join(lines)
+
+
+def _cable(device: str, namespace: str, host: str, link: Link) -> str:
+    """Loss and delay of what arrives at one end of a cable."""
+    cable = f"cable-{host}"
+    if not link.loss_ratio and not link.delay_s:
+        return f"tc {namespace} qdisc del dev {device} ingress 2>/dev/null || true"
+    netem = (
+        f"netem limit 100000 delay {link.delay_s * 1e6:.0f}us loss random {link.loss_ratio * 100}%"
+    )
+    redirect = f"action mirred egress redirect dev {cable}"
+    return "\n".join(
+        [
+            f"ip {namespace} link add {cable} type ifb 2>/dev/null || true",
+            f"ip {namespace} link set {cable} mtu 9216 up",
+            f"tc {namespace} qdisc replace dev {cable} root handle 1: {netem}",
+            f"tc {namespace} qdisc del dev {device} ingress 2>/dev/null || true",
+            f"tc {namespace} qdisc add dev {device} ingress",
+            f"tc {namespace} filter add dev {device} ingress matchall {redirect}",
+        ]
+    )
+
+
+def _red_burst(kmin: int, kmax: int) -> int:
+    """Return tc-red(8)'s recommended burst, in packets."""
+    return max(1, -(-(2 * kmin + kmax) // (3 * RED_AVERAGE_PACKET)))
+
+
+def _batch(command: str, lines: list[str]) -> str:
+    return "\n".join([f"{command} <<'END'", *lines, "END"])
