@@ -3,5 +3,18 @@
 from typing import Final
 
 from collectors.host.context import HostCollector
+from collectors.host.hw_counters import HW_COUNTERS
+from collectors.host.ip_ecn import IP_ECN
+from collectors.host.netdev import NETDEV
+from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST
+from collectors.host.verbs import VERBS
 
-HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = ()
+HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
+    SYSFS,
+    SYSFS_ERRORS,
+    SYSFS_REST,
+    HW_COUNTERS,
+    IP_ECN,
+    NETDEV,
+    VERBS,
+)

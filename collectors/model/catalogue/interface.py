@@ -1,9 +1,11 @@
 """Interfaces and their queues: netdevs of hosts and interfaces of switches alike."""
 
+from fractions import Fraction
 from typing import Final
 
 from collectors.model.metric import Metric, Source, counter, gauge, state
 
+MBPS: Final = Fraction(1_000_000)
 _ENDS: Final = ("netdev", "interface")
 
 
@@ -107,7 +109,7 @@ SPEED = gauge(
     "fabric_interface_speed_bps",
     "bps",
     "Speed of the link.",
-    Source("netdev", "speed", note="Mbit/s in sysfs, -1 where unknown"),
+    Source("netdev", "speed", scale=MBPS, note="-1 where unknown"),
     on=_ENDS,
 )
 

@@ -44,6 +44,10 @@ _ATTRIBUTES: Final = (
     Named("is_vf", "bool", "The device is a virtual function."),
     Named("address", "", "Addresses of the interface."),
     Named("mac", "", "Hardware address of the interface."),
+    Named("lid", "", "Local identifier of the InfiniBand port."),
+    Named("max_qp", "count", "Most queue pairs that the device holds."),
+    Named("max_qp_wr", "count", "Most work requests that a queue of the device holds."),
+    Named("rdma_mtu_max_bytes", "bytes", "Largest RDMA path MTU that the port can do."),
 )
 
 SETTINGS: Final[Mapping[str, Named]] = MappingProxyType({row.name: row for row in _SETTINGS})

@@ -1,0 +1,224 @@
+"""Hardware counters of RDMA ports: one netlink message a port, files only where that fails.
+
+On mlx5 every file read under `hw_counters/` is a set of firmware commands, while one STAT_GET
+brings all counters for the price of one set. A port whose driver does not answer STAT_GET
+(mlx5 in switchdev mode, reply too large, no netlink in this container) is read from its files,
+and netlink is tried again after ten minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from collectors.codec.netlink import NETLINK_RDMA, parse_messages
+from collectors.codec.rdma_netlink import (
+    pack_get_counters,
+    pack_get_devices,
+    parse_counters,
+    parse_device,
+)
+from collectors.host.backoff import Backoff
+from collectors.host.context import HostCollector, HostContext, NetlinkSocket
+from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
+from collectors.host.kernel_file import Unreadable, names_in, read_count
+from collectors.model.catalogue.registry import CATALOGUE, columns
+from collectors.model.entities import Device, Port
+from collectors.model.errors import FabricError
+from collectors.model.metric import Column
+from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
+
+_UNREADABLE: Final = 0xFFFF_FFFF_FFFF_FFFF  # what ionic prints for a counter it could not read
+_RETRY_NS: Final = 600_000_000_000
+_NOT_COUNTERS: Final = frozenset({"lifespan"})
+
+
+class HwCounterCollector:
+    """Reads the hardware counters of every wanted port."""
+
+    name = "hw_counters"
+
+    def __init__(self, context: HostContext) -> None:
+        self._context = context
+        self._inventory = Inventory(context)
+        self._backoff = Backoff()
+        self._socket: NetlinkSocket | None = None
+        self._no_netlink_since: int | None = None
+        self._files_since: dict[Port, int] = {}
+
+    def read(self, clock: Clock) -> Pass:
+        """Read every port once: over netlink, else from files; gaps for what gave neither."""
+        gaps = GapLog(self.name)
+        devices = self._inventory.devices(clock, gaps)
+        indices = self._indices(clock, gaps) if devices else {}
+        readings: list[Reading] = []
+        for device in devices:
+            for port in device.ports:
+                when = clock()
+                counters = self._over_netlink(device, port, indices, when, gaps)
+                if counters is None:
+                    counters = dict(self._from_files(port.path, port, when, gaps))
+                values = self._values(device, port, counters, gaps)
+                lifespan = self._lifespan(device, port)
+                if values or lifespan:
+                    readings.append(
+                        Reading(port.entity, {**values, **lifespan}, when, device.incarnation)
+                    )
+            readings += self._device_level(device, clock(), gaps)
+        return Pass(tuple(readings), gaps.gaps())
+
+    def close(self) -> None:
+        """Close the netlink socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _indices(self, clock: Clock, gaps: GapLog) -> dict[str, int]:
+        now_ns = clock().mono_ns
+        if self._context.open_netlink is None:
+            return {}
+        if self._no_netlink_since is not None and now_ns - self._no_netlink_since < _RETRY_NS:
+            return {}
+        try:
+            if self._socket is None:
+                self._socket = self._context.open_netlink(NETLINK_RDMA)
+            found = {}
+            for data in self._socket.request(pack_get_devices()):
+                for message in parse_messages(data):
+                    info = parse_device(message)
+                    if info is not None:
+                        found[info.name] = info.index
+        except FabricError as error:
+            gaps.add(self._context.host, "netlink", type(error).__name__, str(error))
+            self._no_netlink_since = now_ns
+            self.close()
+            return {}
+        self._no_netlink_since = None
+        return found
+
+    def _over_netlink(
+        self,
+        device: RdmaDevice,
+        port: RdmaPort,
+        indices: Mapping[str, int],
+        when: Instant,
+        gaps: GapLog,
+    ) -> dict[str, int] | None:
+        """Return the counters, None where the files must be read instead."""
+        index = indices.get(device.name)
+        if index is None or self._socket is None:
+            return None
+        since = self._files_since.get(port.entity)
+        if since is not None and when.mono_ns - since < _RETRY_NS:
+            return None
+        try:
+            for data in self._socket.request(pack_get_counters(index, port.entity.number)):
+                for message in parse_messages(data):
+                    counters = parse_counters(message)
+                    if counters is not None:
+                        self._files_since.pop(port.entity, None)
+                        return counters
+        except FabricError as error:
+            if self._has_files(port.path):  # a driver without counters is no gap
+                gaps.add(port.entity, "STAT_GET", type(error).__name__, str(error))
+        self._files_since[port.entity] = when.mono_ns
+        return None
+
+    @staticmethod
+    def _has_files(path: str) -> bool:
+        try:
+            return bool(names_in(f"{path}/hw_counters"))
+        except Unreadable:
+            return False
+
+    def _from_files(
+        self, path: str, subject: RdmaPort | Device, when: Instant, gaps: GapLog
+    ) -> Iterator[tuple[str, int]]:
+        entity = subject.entity if isinstance(subject, RdmaPort) else subject
+        try:
+            names = names_in(f"{path}/hw_counters")
+        except Unreadable as why:
+            if why.reason != "ENOENT":
+                gaps.add(entity, "hw_counters", why.reason, why.detail)
+            return
+        # The kernel's cache is filled by the first file only (core/sysfs.c with mlx5): read
+        # that one first and the others come from the cache, within its lifespan.
+        for name in sorted(names, key=lambda name: name != "rx_write_requests"):
+            if name in _NOT_COUNTERS:
+                continue
+            file = f"{path}/hw_counters/{name}"
+            held = self._backoff.held(file, when.mono_ns)
+            if held:
+                gaps.add(entity, f"hw_counters/{name}", held, "not asked again for a while")
+                continue
+            try:
+                yield name, read_count(file)
+            except Unreadable as why:
+                gaps.add(entity, f"hw_counters/{name}", why.reason, why.detail)
+                self._backoff.failed(file, why.reason, when.mono_ns)
+            else:
+                self._backoff.worked(file)
+
+    @staticmethod
+    def _values(
+        device: RdmaDevice, port: RdmaPort, counters: Mapping[str, int], gaps: GapLog
+    ) -> dict[Column, int | float]:
+        known = columns("hw_counters", device.driver)
+        values: dict[Column, int | float] = {}
+        unknown: list[str] = []
+        for name, value in counters.items():
+            column = known.get(name)
+            if column is None:
+                unknown.append(name)
+            elif value == _UNREADABLE and device.driver == "ionic":
+                gaps.add(port.entity, f"hw_counters/{name}", "unreadable in firmware")
+            else:
+                values[column] = value
+        if unknown:
+            shown = ", ".join(sorted(unknown))[:200]
+            gaps.add(port.entity, "hw_counters", "not in the catalogue", shown)
+        return values
+
+    @staticmethod
+    def _lifespan(device: RdmaDevice, port: RdmaPort) -> dict[Column, int | float]:
+        column = columns("hw_counters", device.driver).get("lifespan")
+        if column is None:
+            return {}
+        try:
+            return {column: read_count(f"{port.path}/hw_counters/lifespan")}
+        except Unreadable:
+            return {}
+
+    def _device_level(self, device: RdmaDevice, when: Instant, gaps: GapLog) -> Iterator[Reading]:
+        """Return what stands above the ports: EFA's commands, all of mlx5 in switchdev mode.
+
+        In switchdev mode the device's own function is behind port 1, so what the catalogue
+        knows of ports goes there.
+        """
+        counters = dict(self._from_files(device.path, device.entity, when, gaps))
+        if not counters:
+            return
+        known = columns("hw_counters", device.driver)
+        of_device: dict[Column, int | float] = {}
+        of_port: dict[Column, int | float] = {}
+        for name, value in counters.items():
+            column = known.get(name)
+            if column is None:
+                gaps.add(device.entity, f"hw_counters/{name}", "not in the catalogue")
+            elif "device" in CATALOGUE[column.metric].on:
+                of_device[column] = value
+            else:
+                of_port[column] = value
+        if of_device:
+            yield Reading(device.entity, of_device, when, device.incarnation)
+        if of_port and device.ports:
+            yield Reading(device.ports[0].entity, of_port, when, device.incarnation)
+
+
+HW_COUNTERS: Final = HostCollector(
+    "hw_counters",
+    "RDMA hardware counters: congestion, loss, requests; netlink, else files",
+    HwCounterCollector,
+    interval_s=5.0,
+    deadline_s=2.0,
+)

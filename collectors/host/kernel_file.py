@@ -1,0 +1,101 @@
+"""Small files of sysfs, procfs, debugfs and configfs: one read, and a countable reason if not.
+
+Paths are texts here: building a Path object costs more than reading the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+_LIMIT = 1 << 16
+_COUNT_LIMIT = 64
+_U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Unreadable(Exception):
+    """A file that gave no value. reason: short and countable; detail: for people."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def _read(path: str, limit: int) -> bytes:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(handle, limit)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        reason = errno.errorcode.get(error.errno or 0, str(error.errno))
+        raise Unreadable(reason, str(error.strerror)) from None
+
+
+def read_text(path: str) -> str:
+    """Return the text of a file without surrounding white space and NULs; Unreadable if not."""
+    return _read(path, _LIMIT).decode("utf-8", "replace").replace("\0", "").strip()
+
+
+def read_optional(path: str) -> str:
+    """Return the text of a file, '' where it cannot be read: for labels, never for counters."""
+    try:
+        return read_text(path)
+    except Unreadable:
+        return ""
+
+
+def parse_count(data: bytes) -> int:
+    """Return the unsigned 64-bit decimal that a counter file holds; Unreadable for the rest.
+
+    Old kernels answer `N/A (no PMA)` with success, so text is a reason, not an error.
+    """
+    digits = data.strip()
+    if digits.isdigit():
+        value = int(digits)
+        if value <= _U64_MAX:
+            return value
+        raise Unreadable("out of range", digits[:40].decode())
+    shown = digits[:40].decode("utf-8", "replace")
+    if digits.startswith(b"N/A"):
+        raise Unreadable("not available", shown)
+    if digits.startswith(b"-") and digits[1:].isdigit():
+        raise Unreadable("negative", shown)
+    raise Unreadable("not numeric" if digits else "empty", shown)
+
+
+def read_count(path: str) -> int:
+    """Return the counter in a file; Unreadable with the errno's name or what is wrong."""
+    return parse_count(_read(path, _COUNT_LIMIT))
+
+
+def names_in(path: str) -> tuple[str, ...]:
+    """Return the names in a folder, sorted; Unreadable if it cannot be listed."""
+    try:
+        return tuple(sorted(os.listdir(path)))
+    except OSError as error:
+        reason = errno.errorcode.get(error.errno or 0, str(error.errno))
+        raise Unreadable(reason, str(error.strerror)) from None
+
+
+def folder(root: Path, *parts: str) -> str:
+    """Return a path below a root as text."""
+    return os.path.join(root, *parts)
+
+
+def exists(path: str) -> bool:
+    """Tell whether something is at the path."""
+    return os.path.exists(path)
+
+
+def identity(path: str) -> int:
+    """Return the inode: sysfs gives a new one each time a device is registered. OSError."""
+    return os.stat(path).st_ino
+
+
+def target(path: str) -> str:
+    """Return the last name of what a link leads to, '' where there is no such link."""
+    return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else ""

@@ -1,0 +1,160 @@
+"""Interfaces of RDMA ports: statistics, carrier, speed; MTU and addresses as facts."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
+from collectors.codec.rtnetlink import pack_get_addresses, parse_address
+from collectors.host.context import HostCollector, HostContext, NetlinkSocket
+from collectors.host.inventory import RDMA_DRIVERS, Inventory, wanted_netdevs
+from collectors.host.kernel_file import (
+    Unreadable,
+    exists,
+    folder,
+    parse_count,
+    read_count,
+    read_optional,
+    read_text,
+    target,
+)
+from collectors.model.catalogue.registry import columns
+from collectors.model.entities import Netdev
+from collectors.model.errors import FabricError
+from collectors.model.facts import Attribute, Facts, Setting
+from collectors.model.metric import Column
+from collectors.model.reading import Clock, GapLog, Pass, Reading
+
+# RFC 2863 ifOperStatus, as the kernel spells it (net/core/net-sysfs.c).
+OPER_STATES: Final[Mapping[str, int]] = {
+    "up": 1,
+    "down": 2,
+    "testing": 3,
+    "unknown": 4,
+    "dormant": 5,
+    "notpresent": 6,
+    "lowerlayerdown": 7,
+}
+_FACTS_NS: Final = 30_000_000_000
+# The kernel refuses these while the interface is down, and speed where there is none.
+_MAY_REFUSE: Final = frozenset({"carrier", "speed"})
+
+
+class NetdevCollector:
+    """Reads the interfaces of wanted RDMA ports and those named in include."""
+
+    name = "netdev"
+
+    def __init__(self, context: HostContext) -> None:
+        self._context = context
+        self._inventory = Inventory(context)
+        self._socket: NetlinkSocket | None = None
+        self._facts_ns: int | None = None
+
+    def read(self, clock: Clock) -> Pass:
+        """Read once; an interface that vanishes meanwhile is a gap."""
+        gaps = GapLog(self.name)
+        devices = self._inventory.devices(clock, gaps)
+        netdevs = wanted_netdevs(self._context, devices, gaps)
+        readings: list[Reading] = []
+        for name, netdev in netdevs.items():
+            path = folder(self._context.sysfs, "class", "net", name)
+            index = read_optional(f"{path}/ifindex")
+            if not index:
+                gaps.add(netdev, "interface", "gone", f"{path} is not there")
+                continue
+            values = dict(self._values(path, netdev, gaps))
+            if values:
+                readings.append(
+                    Reading(netdev, values, clock(), f"{self._context.boot_id}:{index}")
+                )
+        facts = None
+        now = clock().mono_ns
+        if self._facts_ns is None or now - self._facts_ns >= _FACTS_NS:
+            self._facts_ns = now
+            facts = self._facts(netdevs, gaps)
+        return Pass(tuple(readings), gaps.gaps(), facts)
+
+    def close(self) -> None:
+        """Close the netlink socket."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    @staticmethod
+    def _values(path: str, netdev: Netdev, gaps: GapLog) -> Iterator[tuple[Column, int | float]]:
+        for key, column in columns("netdev").items():
+            try:
+                if key == "operstate":
+                    state = OPER_STATES.get(read_text(f"{path}/{key}"))
+                    if state is not None:
+                        yield column, state
+                elif key == "speed":
+                    text = read_text(f"{path}/{key}")
+                    if text not in ("-1", "4294967295"):  # unknown, as new and old kernels say
+                        yield column, parse_count(text.encode())
+                else:
+                    yield column, read_count(f"{path}/{key}")
+            except Unreadable as why:
+                if not (why.reason == "EINVAL" and key in _MAY_REFUSE):
+                    gaps.add(netdev, key, why.reason, why.detail)
+
+    def _facts(self, netdevs: dict[str, Netdev], gaps: GapLog) -> Facts:
+        settings: list[Setting] = []
+        attributes: list[Attribute] = []
+        addresses = self._addresses(gaps) if netdevs else {}
+        for name, netdev in netdevs.items():
+            path = folder(self._context.sysfs, "class", "net", name)
+            mtu = read_optional(f"{path}/mtu")
+            if mtu.isdecimal():
+                settings.append(Setting(netdev, "mtu_bytes", int(mtu), f"{path}/mtu"))
+            mac = read_optional(f"{path}/address")
+            if mac:
+                attributes.append(Attribute(netdev, "mac", mac))
+            driver = target(f"{path}/device/driver")
+            if driver:
+                attributes.append(Attribute(netdev, "driver", RDMA_DRIVERS.get(driver, driver)))
+            pci = target(f"{path}/device")
+            if pci.count(":") == 2:
+                attributes.append(Attribute(netdev, "pci_address", pci))
+                attributes.append(Attribute(netdev, "is_vf", exists(f"{path}/device/physfn")))
+            if name in addresses:
+                attributes.append(Attribute(netdev, "address", tuple(addresses[name])))
+        return Facts(tuple(settings), tuple(attributes))
+
+    def _addresses(self, gaps: GapLog) -> dict[str, list[str]]:
+        """Return interface -> addresses with prefix: IPv6 from procfs, IPv4 over rtnetlink."""
+        found: dict[str, list[str]] = {}
+        text = read_optional(folder(self._context.procfs, "net", "if_inet6"))
+        for line in text.splitlines():
+            fields = line.split()
+            if len(fields) == 6:
+                try:
+                    address = ipaddress.IPv6Address(bytes.fromhex(fields[0]))
+                    found.setdefault(fields[5], []).append(f"{address}/{int(fields[2], 16)}")
+                except ValueError:
+                    gaps.add(self._context.host, "if_inet6", "not numeric", line[:80])
+        if self._context.open_netlink is None:
+            return found
+        try:
+            if self._socket is None:
+                self._socket = self._context.open_netlink(NETLINK_ROUTE)
+            for data in self._socket.request(pack_get_addresses()):
+                for message in parse_messages(data):
+                    entry = parse_address(message)
+                    if entry is not None:
+                        found.setdefault(entry.netdev, []).append(f"{entry.address}/{entry.prefix}")
+        except FabricError as error:
+            gaps.add(self._context.host, "RTM_GETADDR", type(error).__name__, str(error))
+            self.close()
+        return found
+
+
+NETDEV: Final = HostCollector(
+    "netdev",
+    "interfaces of RDMA ports: traffic, drops, carrier, speed, MTU, addresses",
+    NetdevCollector,
+    interval_s=5.0,
+)
