@@ -1,0 +1,224 @@
+"""Runs each collector in a thread of its own, so that none can cost the others.
+
+A pass that overruns its deadline is counted and left alone: threads cannot be killed, and a
+second one would hang where the first does. The collector starts again once it has returned.
+Time is the monotonic clock; the wall clock may jump as it likes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agent.snapshot import Snapshot
+from agent.sources import Job
+from collectors.model.errors import (
+    Denied,
+    FabricError,
+    Malformed,
+    NotSupported,
+    Unavailable,
+)
+from collectors.model.facts import Gap
+from collectors.model.reading import Clock, Collector, Instant, Pass
+
+_log: Final = logging.getLogger("agent.schedule")
+
+_FREE_FAILURES: Final = 2  # in a row before the interval grows
+_BACKOFF_MOST_S: Final = 300.0
+_REASONS: Final = (
+    (NotSupported, "not_supported"),
+    (Denied, "denied"),
+    (Unavailable, "unavailable"),
+    (Malformed, "malformed"),
+)
+
+Publish = Callable[[str, Pass], None]
+
+
+def read_clock() -> Instant:
+    """Return the present moment of this host."""
+    return Instant(time.time_ns(), time.monotonic_ns())
+
+
+def reason_of(error: Exception) -> str:
+    """Return the countable word for an error of a pass."""
+    for kind, word in _REASONS:
+        if isinstance(error, kind):
+            return word
+    return "failed" if isinstance(error, FabricError) else "internal"
+
+
+def backoff_s(interval_s: float, failures: int, reason: str) -> float:
+    """Return seconds to the next start after so many failures in a row, the last for `reason`.
+
+    What is not supported here will not be in five seconds either: it waits the longest at once.
+    """
+    most = max(interval_s, _BACKOFF_MOST_S)
+    if reason == "not_supported":
+        return most
+    doublings = min(max(failures - _FREE_FAILURES, 0), 30)
+    return min(interval_s * 2.0**doublings, most)
+
+
+@dataclass
+class _Worker:
+    """A job's thread and what the schedule must know of it."""
+
+    job: Job
+    thread: threading.Thread | None = None
+    started: float | None = None  # monotonic start of the pass under way
+    late: bool = False
+    failures: int = 0
+    last_error: str = ""
+
+
+class Schedule:
+    """Workers for jobs.
+
+    publish: called by the worker's thread after every pass, failed ones too (they carry a gap);
+    must not block. clock: handed to the collectors.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        snapshot: Snapshot,
+        publish: Publish,
+        host: str,
+        clock: Clock = read_clock,
+    ) -> None:
+        self._workers = [_Worker(job) for job in jobs]
+        self._snapshot = snapshot
+        self._publish = publish
+        self._host = host
+        self._clock = clock
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        for job in jobs:
+            snapshot.register(job.name, job.interval_s)
+
+    def start(self) -> None:
+        """Start every worker; the first passes begin at once."""
+        for worker in self._workers:
+            worker.thread = threading.Thread(
+                target=self._run, args=(worker,), name=worker.job.name, daemon=True
+            )
+            worker.thread.start()
+
+    def check_deadlines(self) -> None:
+        """Count the passes that have overrun since the last call; call it a few times a second."""
+        now = time.monotonic()
+        for worker in self._workers:
+            with self._lock:
+                overrun = (
+                    worker.started is not None
+                    and not worker.late
+                    and now - worker.started > worker.job.deadline_s
+                )
+                if overrun:
+                    worker.late = True
+                    self._snapshot.late(worker.job.name)
+            if overrun:
+                why = f"no answer within {worker.job.deadline_s:g} s; waiting for it to return"
+                _log.warning("%s: %s", worker.job.name, why)
+                self._publish(worker.job.name, self._failure(worker.job, "deadline", why))
+
+    def stop(self, timeout_s: float) -> tuple[str, ...]:
+        """Start nothing more, wait for what is under way, and name what did not return."""
+        self._stop.set()
+        until = time.monotonic() + timeout_s
+        for worker in self._workers:
+            if worker.thread:
+                worker.thread.join(max(0.0, until - time.monotonic()))
+        return tuple(w.job.name for w in self._workers if w.thread and w.thread.is_alive())
+
+    def run_once(self, timeout_s: float) -> None:
+        """Run one pass of each job side by side and return when all are done or late."""
+        threads = []
+        for worker in self._workers:
+            thread = threading.Thread(
+                target=self._pass, args=(worker, None), name=worker.job.name, daemon=True
+            )
+            thread.start()
+            threads.append(thread)
+        until = time.monotonic() + timeout_s
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+            self.check_deadlines()
+            if all(
+                worker.late or not thread.is_alive()
+                for worker, thread in zip(self._workers, threads, strict=True)
+            ):
+                return
+            for thread in threads:
+                thread.join(0.02)
+
+    def _run(self, worker: _Worker) -> None:
+        collector: Collector | None = None
+        job = worker.job
+        due = time.monotonic()
+        while not self._stop.is_set():
+            collector, reason = self._pass(worker, collector)
+            now = time.monotonic()
+            if reason:
+                due = now + backoff_s(job.interval_s, worker.failures, reason)
+            else:
+                due += job.interval_s
+                if due <= now:  # missed starts are skipped, not made up for
+                    due = now + job.interval_s - (now - due) % job.interval_s
+            self._stop.wait(due - now)
+        _close(collector)
+
+    def _pass(self, worker: _Worker, collector: Collector | None) -> tuple[Collector | None, str]:
+        """Run one pass; return the collector to go on with and the reason of a failure."""
+        job = worker.job
+        began = time.monotonic()
+        with self._lock:
+            worker.started, worker.late = began, False
+        try:
+            collector = collector or job.build()
+            seen = collector.read(self._clock)
+        except Exception as error:  # noqa: BLE001  whatever it is, it costs this collector only
+            reason = reason_of(error)
+            text = (
+                str(error) if isinstance(error, FabricError) else f"{type(error).__name__}: {error}"
+            )
+            with self._lock:
+                worker.started = None
+                self._snapshot.failed(job.name, reason, text, time.monotonic() - began)
+            self._report(worker, reason, text, error)
+            self._publish(job.name, self._failure(job, reason, text))
+            _close(collector)
+            return None, reason
+        now = self._clock()
+        with self._lock:
+            worker.started = None
+            self._snapshot.succeeded(job.name, seen, now.mono_ns, time.monotonic() - began)
+        if worker.failures:
+            _log.info("%s: answers again", job.name)
+        worker.failures, worker.last_error = 0, ""
+        self._publish(job.name, seen)
+        return collector, ""
+
+    def _failure(self, job: Job, reason: str, text: str) -> Pass:
+        return Pass(gaps=(Gap(f"host/{self._host}", job.name, "pass", reason, text),))
+
+    def _report(self, worker: _Worker, reason: str, text: str, error: Exception) -> None:
+        """Log a failure when it is new, not each time it recurs."""
+        worker.failures += 1
+        if text != worker.last_error:
+            worker.last_error = text
+            trace = error if reason == "internal" else None
+            _log.warning("%s: %s", worker.job.name, text, exc_info=trace)
+
+
+def _close(collector: Collector | None) -> None:
+    close = getattr(collector, "close", None)
+    if close is not None:
+        with contextlib.suppress(Exception):
+            close()
