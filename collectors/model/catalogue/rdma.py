@@ -13,11 +13,28 @@ from collectors.model.metric import Metric, Source, counter, gauge, state
 
 WORDS: Final = Fraction(4)  # InfiniBand data counters count 32-bit words, whatever the lanes
 MS: Final = Fraction(1, 1000)
+_ENDS: Final = ("port", "interface")  # interfaces of InfiniBand switches have the same counters
 
 
 def _pma(key: str, width: int, scale: Fraction = Fraction(1)) -> Source:
     """Return a PMA counter: sticks at its maximum."""
     return Source("sysfs_counters", key, scale=scale, width=width, overflow="saturates")
+
+
+def _mad(field: str, narrow: int, scale: Fraction = Fraction(1)) -> tuple[Source, ...]:
+    """Return a PMA counter as a datagram has it: 64 bits wide, or narrow (0: not at all)."""
+    wide = Source(
+        "mad",
+        f"PortCountersExtended.{field}",
+        scale=scale,
+        width=64,
+        overflow="saturates",
+        note="errors and XmitWait only with ClassPortInfo.CapabilityMask2 bit 1",
+    )
+    if not narrow:
+        return (wide,)
+    key = f"PortCounters.{field}"
+    return (wide, Source("mad", key, scale=scale, width=narrow, overflow="saturates"))
 
 
 def _hw(key: str, driver: str, width: int = 64, note: str = "") -> Source:
@@ -29,18 +46,24 @@ STATE = state(
     "node_infiniband_state_id",
     "State of the port: 0 no change, 1 down, 2 init, 3 armed, 4 active, 5 active defer.",
     Source("sysfs_port", "state"),
+    Source("mad", "PortInfo.PortState"),
+    on=_ENDS,
 )
 PHYSICAL_STATE = state(
     "node_infiniband_physical_state_id",
     "Physical state: 1 sleep, 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery, "
     "7 phy test.",
     Source("sysfs_port", "phys_state"),
+    Source("mad", "PortInfo.PortPhysicalState"),
+    on=_ENDS,
 )
 RATE = gauge(
     "node_infiniband_rate_bytes_per_second",
     "bytes_per_second",
     "Signalling rate of the port.",
     Source("sysfs_port", "rate"),
+    Source("mad", "PortInfo.LinkSpeedActive", note="lanes x speed, as the kernel reckons it"),
+    on=_ENDS,
 )
 LIFESPAN = gauge(
     "node_infiniband_lifespan_seconds",
@@ -55,67 +78,85 @@ RX_BYTES = counter(
     "bytes",
     "RDMA bytes received on all virtual lanes; for RoCE, RDMA traffic of this function only.",
     _pma("port_rcv_data", 64, WORDS),
+    *_mad("PortRcvData", 32, WORDS),
     _hw("rx_bytes", "bnxt_re"),
     _hw("rx_bytes", "efa"),
+    on=_ENDS,
 )
 TX_BYTES = counter(
     "node_infiniband_port_data_transmitted_bytes_total",
     "bytes",
     "RDMA bytes sent on all virtual lanes; for RoCE, RDMA traffic of this function only.",
     _pma("port_xmit_data", 64, WORDS),
+    *_mad("PortXmitData", 32, WORDS),
     _hw("tx_bytes", "bnxt_re"),
     _hw("tx_bytes", "efa"),
+    on=_ENDS,
 )
 RX_PACKETS = counter(
     "node_infiniband_port_packets_received_total",
     "packets",
     "RDMA packets received, with those in error.",
     _pma("port_rcv_packets", 64),
+    *_mad("PortRcvPkts", 32),
     _hw("rcvd_pkts", "rxe"),
     _hw("rx_pkts", "bnxt_re"),
     _hw("rx_pkts", "efa"),
     _hw("rx_pkt", "hns"),
+    on=_ENDS,
 )
 TX_PACKETS = counter(
     "node_infiniband_port_packets_transmitted_total",
     "packets",
     "RDMA packets sent, with retransmissions.",
     _pma("port_xmit_packets", 64),
+    *_mad("PortXmitPkts", 32),
     _hw("sent_pkts", "rxe"),
     _hw("tx_pkts", "bnxt_re"),
     _hw("tx_pkts", "efa"),
     _hw("tx_pkt", "hns"),
+    on=_ENDS,
 )
 UNICAST_RX = counter(
     "node_infiniband_unicast_packets_received_total",
     "packets",
     "Unicast packets received.",
     _pma("unicast_rcv_packets", 64),
+    *_mad("PortUnicastRcvPkts", 0),
+    on=_ENDS,
 )
 UNICAST_TX = counter(
     "node_infiniband_unicast_packets_transmitted_total",
     "packets",
     "Unicast packets sent.",
     _pma("unicast_xmit_packets", 64),
+    *_mad("PortUnicastXmitPkts", 0),
+    on=_ENDS,
 )
 MULTICAST_RX = counter(
     "node_infiniband_multicast_packets_received_total",
     "packets",
     "Multicast packets received.",
     _pma("multicast_rcv_packets", 64),
+    *_mad("PortMulticastRcvPkts", 0),
+    on=_ENDS,
 )
 MULTICAST_TX = counter(
     "node_infiniband_multicast_packets_transmitted_total",
     "packets",
     "Multicast packets sent.",
     _pma("multicast_xmit_packets", 64),
+    *_mad("PortMulticastXmitPkts", 0),
+    on=_ENDS,
 )
 TX_WAIT = counter(
     "node_infiniband_port_transmit_wait_total",
     "ticks",
     "Ticks in which data waited to be sent but no credit or arbitration let it.",
     _pma("port_xmit_wait", 32),
+    *_mad("PortXmitWait", 32),
     width=32,
+    on=_ENDS,
 )
 
 # --- errors of the link ----------------------------------------------------------------------
@@ -124,6 +165,8 @@ RX_ERRORS = counter(
     "packets",
     "Packets received with an error: cable or optics.",
     _pma("port_rcv_errors", 16),
+    *_mad("PortRcvErrors", 16),
+    on=_ENDS,
 )
 RX_DISCARDS = counter(
     "node_infiniband_port_discards_received_total",
@@ -136,67 +179,89 @@ TX_DISCARDS = counter(
     "packets",
     "Outbound packets discarded because the port was down or congested.",
     _pma("port_xmit_discards", 16),
+    *_mad("PortXmitDiscards", 16),
+    on=_ENDS,
 )
 RX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_received_total",
     "packets",
     "Packets received and discarded by partition or raw filter.",
     _pma("port_rcv_constraint_errors", 8),
+    *_mad("PortRcvConstraintErrors", 8),
+    on=_ENDS,
 )
 TX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_transmitted_total",
     "packets",
     "Packets not sent because of partition or raw filter.",
     _pma("port_xmit_constraint_errors", 8),
+    *_mad("PortXmitConstraintErrors", 8),
+    on=_ENDS,
 )
 RX_REMOTE_PHYSICAL = counter(
     "node_infiniband_port_receive_remote_physical_errors_total",
     "packets",
     "Packets received that a port upstream marked bad.",
     _pma("port_rcv_remote_physical_errors", 16),
+    *_mad("PortRcvRemotePhysicalErrors", 16),
+    on=_ENDS,
 )
 RX_SWITCH_RELAY = counter(
     "node_infiniband_port_receive_switch_relay_errors_total",
     "packets",
     "Packets received that the switch could not forward.",
     _pma("port_rcv_switch_relay_errors", 16),
+    *_mad("PortRcvSwitchRelayErrors", 16),
+    on=_ENDS,
 )
 SYMBOL_ERRORS = counter(
     "node_infiniband_symbol_error_total",
     "symbols",
     "Minor link errors on one or more lanes.",
     _pma("symbol_error", 16),
+    *_mad("SymbolErrorCounter", 16),
+    on=_ENDS,
 )
 LINK_DOWNED = counter(
     "node_infiniband_link_downed_total",
     "events",
     "Times that the link went down.",
     _pma("link_downed", 8),
+    *_mad("LinkDownedCounter", 8),
     _hw("link_downed", "rxe"),
+    on=_ENDS,
 )
 LINK_RECOVERY = counter(
     "node_infiniband_link_error_recovery_total",
     "events",
     "Times that the link recovered by retraining.",
     _pma("link_error_recovery", 8),
+    *_mad("LinkErrorRecoveryCounter", 8),
+    on=_ENDS,
 )
 LOCAL_INTEGRITY = counter(
     "node_infiniband_local_link_integrity_errors_total",
     "events",
     "Times that local physical errors passed the threshold.",
     _pma("local_link_integrity_errors", 4),
+    *_mad("LocalLinkIntegrityErrors", 4),
+    on=_ENDS,
 )
 BUFFER_OVERRUN = counter(
     "node_infiniband_excessive_buffer_overrun_errors_total",
     "events",
     "Times that buffer overruns passed the threshold.",
     _pma("excessive_buffer_overrun_errors", 4),
+    *_mad("ExcessiveBufferOverrunErrors", 4),
+    on=_ENDS,
 )
 VL15_DROPPED = counter(
     "node_infiniband_vl15_dropped_total",
     "packets",
     "Management packets dropped for want of resources.",
     _pma("VL15_dropped", 16),
+    *_mad("VL15Dropped", 16),
+    on=_ENDS,
 )
 
 # --- congestion ------------------------------------------------------------------------------

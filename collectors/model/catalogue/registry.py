@@ -9,10 +9,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from collectors.model.catalogue import interface, ip, rdma
+from collectors.model.catalogue import infiniband, interface, ip, rdma
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, ip, interface)
+_FILES: Final = (rdma, ip, interface, infiniband)
 
 
 def _by_name() -> Mapping[str, Metric]:

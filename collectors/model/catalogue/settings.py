@@ -29,6 +29,28 @@ _SETTINGS: Final = (
     Named("kmin_bytes", "bytes", "Queue depth at which marking begins."),
     Named("kmax_bytes", "bytes", "Queue depth at which marking reaches Pmax."),
     Named("pmax_ratio", "ratio", "Marking probability at Kmax."),
+    Named("ib_lanes_enabled", "", "Link widths that the InfiniBand port may use: 1x 4x..."),
+    Named("ib_speeds_enabled", "", "Link speeds that the InfiniBand port may use: QDR EDR..."),
+    Named("ib_operational_vls", "count", "Data virtual lanes in use on the link."),
+    Named("ib_hoq_life", "count", "HOQLife code: a packet waits at most 4.096 us x 2^code."),
+    Named("ib_vl_stall_count", "count", "Packets lost to HOQLife before the lane counts stalled."),
+    Named(
+        "ib_vl_high_limit", "count", "Bytes/4096 of high-priority lanes before one low; 255: no."
+    ),
+    Named("ib_sl_to_vl", "count", "Virtual lane of each service level.", "service level"),
+    Named("ib_vl_arbitration_high", "count", "Weight by virtual lane, 64 B units.", "virtual lane"),
+    Named("ib_vl_arbitration_low", "count", "Weight by virtual lane, 64 B units.", "virtual lane"),
+    Named("ib_cc_supported", "bool", "The device answers the congestion control class."),
+    Named("ib_cc_threshold", "count", "Switch marking threshold: 0 off ... 15 most eager."),
+    Named("ib_cc_marking_rate", "count", "A switch marks at most one packet in this many + 1."),
+    Named("ib_cc_packet_size", "count", "Smallest packet that is marked, 64 B units."),
+    Named("ib_cc_control_map", "count", "Adapter: bitmap of service levels under control."),
+    Named("ib_cc_ccti_timer", "count", "Recovery timer, 1.024 us units.", "service level"),
+    Named("ib_cc_ccti_increase", "count", "Steps back for each BECN.", "service level"),
+    Named("ib_cc_ccti_min", "count", "Smallest table index.", "service level"),
+    Named(
+        "ib_cc_trigger_threshold", "count", "Index at which an event is logged.", "service level"
+    ),
 )
 _ATTRIBUTES: Final = (
     Named("driver", "", "Kernel driver of the device: mlx5, bnxt_re, rxe..."),
@@ -45,6 +67,9 @@ _ATTRIBUTES: Final = (
     Named("address", "", "Addresses of the interface."),
     Named("mac", "", "Hardware address of the interface."),
     Named("lid", "", "Local identifier of the InfiniBand port."),
+    Named("ib_tier", "count", "Tier of an InfiniBand switch: 0 leaf, 1 spine, 2 core."),
+    Named("ib_rail", "count", "Rail of an adapter port: its place among the ports of its host."),
+    Named("ib_oddity", "", "How the cabling differs here from its like in the fabric."),
     Named("max_qp", "count", "Most queue pairs that the device holds."),
     Named("max_qp_wr", "count", "Most work requests that a queue of the device holds."),
     Named("rdma_mtu_max_bytes", "bytes", "Largest RDMA path MTU that the port can do."),
