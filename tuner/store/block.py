@@ -1,0 +1,217 @@
+"""Blocks: where batches of one shape are appended, one row of a matrix each.
+
+A block belongs to one agent, collector and set of entities. It holds the cells (entity, column)
+that its batches ever had; a batch that lacks some is stored with a mask, one that has others
+closes the block and opens a wider one. A stable schema thus costs eight bytes a value and no
+Python per cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from collectors.model.metric import Column
+from tuner.store.arithmetic import Bools, Ints, Values
+from tuner.store.panel import Half, Panel, in_order
+
+_FIRST: Final = 4  # samples of a new block
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where the packed numbers of a batch belong: cell keys (row << 16 | column), packed order."""
+
+    int_keys: Ints
+    float_keys: Ints
+
+
+@dataclass
+class Part:
+    """The integer or float matrix of a block, with room to grow."""
+
+    keys: Ints  # ascending
+    values: Values
+    present: Bools | None = None
+
+    def put(self, sample: int, places: Ints | None, numbers: Values) -> None:
+        """Write the numbers of one sample; places None: all cells, in order."""
+        if places is None:
+            self.values[sample] = numbers
+            if self.present is not None:
+                self.present[sample] = True
+            return
+        if len(places) == len(self.keys):  # all are there, in another order
+            self.values[sample, places] = numbers
+            if self.present is not None:
+                self.present[sample] = True
+            return
+        if self.present is None:
+            self.present = np.ones(self.values.shape, np.bool_)
+        self.values[sample] = 0
+        self.values[sample, places] = numbers
+        self.present[sample] = False
+        self.present[sample, places] = True
+
+    def move(self, live: slice, capacity: int) -> None:
+        """Copy the living samples to new arrays of another capacity."""
+        self.values = _moved(self.values, live, capacity)
+        if self.present is not None:
+            self.present = _moved(self.present, live, capacity)
+
+    def half(self, live: slice) -> Half:
+        """Return the living samples as half of a panel, without copying."""
+        present = None if self.present is None else self.present[live]
+        if present is not None and present.all():
+            present = None
+        return Half(self.keys >> 16, self.keys & 0xFFFF, self.values[live], present)
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of one sample."""
+        return len(self.keys) * (8 if self.present is None else 9)
+
+
+@dataclass(eq=False)
+class Block:
+    """Samples of one cell set; living ones are start..end. Arrays are never changed in the part
+    that is living, so that a view taken earlier stays true while the block goes on.
+    """
+
+    rows: int
+    ints: Part
+    floats: Part
+    start: int = 0
+    end: int = 0
+    capacity: int = _FIRST
+    boot: Ints = field(init=False)
+    arrival: Ints = field(init=False)
+    at: Ints = field(init=False)
+    mono: Ints = field(init=False)
+    incarnation: Ints = field(init=False)
+    _places: dict[Placement, tuple[Ints | None, Ints | None] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Allocate the time arrays."""
+        self.boot, self.arrival = (np.zeros(self.capacity, np.int64) for _ in range(2))
+        self.at, self.mono, self.incarnation = (
+            np.zeros((self.capacity, self.rows), np.int64) for _ in range(3)
+        )
+
+    def places(self, placement: Placement) -> tuple[Ints | None, Ints | None] | None:
+        """Return the columns of the matrices for a batch; None where it has cells of its own."""
+        if placement not in self._places:
+            if len(self._places) > 256:
+                self._places.clear()
+            ints = _find(self.ints.keys, placement.int_keys)
+            floats = _find(self.floats.keys, placement.float_keys)
+            fits = ints is not False and floats is not False
+            self._places[placement] = (ints, floats) if fits else None  # type: ignore[assignment]
+        return self._places[placement]
+
+    def append(
+        self,
+        places: tuple[Ints | None, Ints | None],
+        times: tuple[int, int, Ints, Ints, Ints],
+        ints: Values,
+        floats: Values,
+    ) -> None:
+        """Append a batch. times: rank of boot, arrival; by row: wall, monotonic, incarnation."""
+        if self.end == self.capacity:
+            self._make_room()
+        here = self.end
+        self.boot[here], self.arrival[here] = times[:2]
+        self.at[here], self.mono[here], self.incarnation[here] = times[2:]
+        self.ints.put(here, places[0], ints)
+        self.floats.put(here, places[1], floats)
+        self.end += 1
+
+    def drop_before(self, at_ns: int) -> None:
+        """Forget the leading samples that are older."""
+        old: Bools = np.asarray(self.at[self.start : self.end].max(axis=1, initial=0) < at_ns)
+        self.start += len(old) if old.all() else int(np.argmin(old))
+        if self.samples < self.capacity // 2 and self.capacity > _FIRST:
+            self._make_room()
+
+    @property
+    def samples(self) -> int:
+        """Number of living samples."""
+        return self.end - self.start
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the living samples; the arrays have up to as much again for growth."""
+        times = 16 + 24 * self.rows
+        return self.samples * (times + self.ints.sample_bytes + self.floats.sample_bytes)
+
+    @property
+    def oldest_ns(self) -> int:
+        """Wall clock of the first living sample."""
+        return int(self.at[self.start].min()) if self.samples and self.rows else 0
+
+    def panel(
+        self, agent: str, collector: str, rows: Ints, columns: Sequence[Column], since: int,
+        until: int,
+    ) -> Panel | None:  # fmt: skip
+        """Return the samples of a span of wall-clock time; None where there are none."""
+        live = slice(self.start, self.end)
+        at = self.at[live]
+        inside: Bools = np.asarray(((at >= since) & (at <= until)).any(axis=1))
+        if not inside.any():
+            return None
+        first, count = int(np.argmax(inside)), int(np.count_nonzero(inside))
+        last = len(inside) - int(np.argmax(inside[::-1]))
+        live = slice(self.start + first, self.start + last)
+        panel = Panel(
+            agent, collector, rows, columns, self.boot[live], self.arrival[live], self.at[live],
+            self.mono[live], self.incarnation[live], self.ints.half(live), self.floats.half(live),
+        )  # fmt: skip
+        if count != last - first:  # the wall clock went back and forth
+            panel = panel.take(np.flatnonzero(inside[first:last]))
+        return in_order(panel)
+
+    def _make_room(self) -> None:
+        live = slice(self.start, self.end)
+        samples = self.samples
+        self.capacity = max(_FIRST, samples + samples // 2 + 1)
+        self.ints.move(live, self.capacity)
+        self.floats.move(live, self.capacity)
+        self.boot, self.arrival, self.at, self.mono, self.incarnation = (
+            _moved(array, live, self.capacity)
+            for array in (self.boot, self.arrival, self.at, self.mono, self.incarnation)
+        )
+        self.start, self.end = 0, samples
+
+
+def new_block(rows: int, placement: Placement, wider_than: Block | None) -> Block:
+    """Return an empty block for the cells of a batch and of a former block."""
+    ints, floats = placement.int_keys, placement.float_keys
+    if wider_than is not None:
+        ints = np.concatenate([ints, wider_than.ints.keys])
+        floats = np.concatenate([floats, wider_than.floats.keys])
+    ints, floats = np.unique(ints), np.unique(floats)
+    return Block(
+        rows,
+        Part(ints, np.zeros((_FIRST, len(ints)), np.uint64)),
+        Part(floats, np.zeros((_FIRST, len(floats)), np.float64)),
+    )
+
+
+def _find(keys: Ints, wanted: Ints) -> Ints | bool | None:
+    """Return places of keys; None where they are all, in order; False where one is not there."""
+    if np.array_equal(keys, wanted):
+        return None
+    if not len(keys):
+        return np.zeros(0, np.int64) if not len(wanted) else False
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return places if np.array_equal(keys[places], wanted) else False
+
+
+def _moved(array: Values, live: slice, capacity: int) -> Values:
+    bigger = np.zeros((capacity, *array.shape[1:]), array.dtype)
+    living = array[live]
+    bigger[: len(living)] = living
+    return bigger

@@ -1,0 +1,268 @@
+"""The store in memory: blocks by agent, collector and entities; facts; a ring by age and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from collectors.model.entities import Entity, host_of, label_of
+from collectors.model.errors import Malformed
+from collectors.model.metric import Column
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.facts import parse_facts
+from tuner.store.arithmetic import Ints
+from tuner.store.block import Block, Placement, new_block
+from tuner.store.factbook import FactBook
+from tuner.store.schemas import KnownSchema, check_batch, know_schema
+from tuner.store.window import Window
+
+FOREVER_NS: Final = 1 << 62
+
+
+@dataclass(eq=False)
+class _Group:
+    """Blocks of one agent, collector and tuple of entities, oldest first."""
+
+    agent: str
+    collector: str
+    rows: Ints  # as in Panel
+    columns: list[Column] = field(default_factory=list)
+    number: dict[Column, int] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class _Route:
+    """Where the batches of one schema of one agent and collector go."""
+
+    schema: KnownSchema
+    group: _Group
+    columns: Ints  # schema column -> group column
+    placements: dict[bytes, Placement] = field(default_factory=dict)
+    incarnations: dict[str, Ints] = field(default_factory=dict)  # by boot
+
+
+@dataclass
+class MemoryStore:
+    """Everything that was received of a span of time.
+
+    max_bytes: of numbers; the oldest go first when there are more. Facts are kept as long as
+    they hold.
+    """
+
+    max_bytes: int | None = None
+    values: int = 0
+    batches: int = 0
+    _schemas: dict[bytes, KnownSchema] = field(default_factory=dict)
+    _routes: dict[tuple[str, str, bytes], _Route] = field(default_factory=dict)
+    _groups: dict[tuple[str, str, tuple[str, ...]], _Group] = field(default_factory=dict)
+    _entity_ids: dict[str, int] = field(default_factory=dict)
+    _entities: list[Entity] = field(default_factory=list)
+    _incarnations: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _boots: dict[str, dict[str, int]] = field(default_factory=dict)
+    _last_at: dict[str, int] = field(default_factory=dict)
+    _facts: FactBook = field(default_factory=FactBook)
+
+    def add(self, item: pb.Item) -> None:
+        """Take an item of any kind. Raises Malformed."""
+        match item.WhichOneof("body"):
+            case "batch":
+                self.add_batch(item.batch)
+            case "schema":
+                self.add_schema(item.schema)
+            case "facts":
+                self.add_facts(item.facts)
+            case _:
+                pass
+
+    def schema(self, schema_id: bytes) -> KnownSchema | None:
+        """Return a schema by its id."""
+        return self._schemas.get(schema_id)
+
+    def add_schema(self, schema: pb.Schema) -> KnownSchema:
+        """Take a schema and return it parsed. Raises Malformed."""
+        known = self._schemas.get(schema.id)
+        if known is None:
+            known = self._schemas[schema.id] = know_schema(schema)
+        return known
+
+    def add_facts(self, facts: pb.Facts) -> None:
+        """Take facts. Raises Malformed."""
+        parsed = parse_facts(facts.json)
+        self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json, parsed)
+        self._saw(facts.agent, facts.at_ns)
+
+    def add_batch(self, batch: pb.Batch) -> None:
+        """Take a batch of a schema that was taken before. Raises Malformed."""
+        route = self._route(batch)
+        check_batch(batch, route.schema)
+        placement = route.placements.get(batch.present)
+        if placement is None:
+            if len(route.placements) > 256:
+                route.placements.clear()
+            placement = route.placements[batch.present] = _place(route, batch.present)
+        group = route.group
+        block = group.blocks[-1] if group.blocks else None
+        places = None if block is None else block.places(placement)
+        if block is None or places is None:
+            block = new_block(len(group.rows), placement, block)
+            group.blocks.append(block)
+            places = block.places(placement)
+        if places is None:
+            raise AssertionError("a new block has room for the batch that it was made for")
+        ints = np.array(batch.ints, np.uint64)
+        floats = np.array(batch.floats, np.float64)
+        block.append(places, self._times(batch, route), ints, floats)
+        self.values += len(ints) + len(floats)
+        self.batches += 1
+        self._saw(batch.agent, batch.at_ns)
+
+    def evict(self, before_ns: int) -> None:
+        """Forget what is older, and then the oldest until the limit of bytes holds."""
+        self._drop(before_ns)
+        while self.max_bytes is not None and self.nbytes > self.max_bytes and self._groups:
+            times = [b.oldest_ns for group in self._groups.values() for b in group.blocks]
+            oldest, newest = min(times), max(self._last_at.values())
+            self._drop(oldest + max((newest - oldest) // 16, 1))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers and their times."""
+        return sum(block.nbytes for group in self._groups.values() for block in group.blocks)
+
+    def window(self, since_ns: int = 0, until_ns: int = FOREVER_NS) -> Window:
+        """Return what is known of a span of wall-clock time; later additions do not change it."""
+        panels = [
+            panel
+            for group in self._groups.values()
+            for block in group.blocks
+            if (
+                panel := block.panel(
+                    group.agent, group.collector, group.rows, group.columns, since_ns, until_ns
+                )
+            )
+        ]
+        return Window(
+            since_ns,
+            until_ns,
+            panels,
+            tuple(self._entities),
+            tuple(self._facts.current(until_ns)),
+            tuple(self._facts.changes(since_ns, until_ns)),
+            dict(self._last_at),
+        )
+
+    def entities_by_agent(self) -> Iterator[tuple[str, Sequence[Entity]]]:
+        """Yield (agent, entities) of everything that holds numbers."""
+        for group in self._groups.values():
+            yield group.agent, [self._entities[place] for place in group.rows >> 8]
+
+    @property
+    def newest_ns(self) -> int:
+        """Wall clock of the newest item, 0 where there is none."""
+        return max(self._last_at.values(), default=0)
+
+    def _saw(self, agent: str, at_ns: int) -> None:
+        self._last_at[agent] = max(self._last_at.get(agent, 0), at_ns)
+
+    def _drop(self, before_ns: int) -> None:
+        for key, group in list(self._groups.items()):
+            for block in group.blocks:
+                block.drop_before(before_ns)
+            group.blocks = [block for block in group.blocks if block.samples]
+            if not group.blocks:
+                del self._groups[key]
+        living = {id(group) for group in self._groups.values()}
+        self._routes = {k: r for k, r in self._routes.items() if id(r.group) in living}
+        self._facts.drop_before(before_ns)
+
+    def _route(self, batch: pb.Batch) -> _Route:
+        key = (batch.agent, batch.collector, batch.schema)
+        route = self._routes.get(key)
+        if route is not None:
+            return route
+        schema = self._schemas.get(batch.schema)
+        if schema is None:
+            raise Malformed(f"batch {batch.agent}/{batch.seq}", "store", "unknown schema")
+        group_key = (batch.agent, batch.collector, schema.ids)
+        group = self._groups.get(group_key)
+        if group is None:
+            rows = self._rows(schema.entities)
+            group = self._groups[group_key] = _Group(batch.agent, batch.collector, rows)
+        for column in schema.columns:
+            if column not in group.number:
+                # A new list: views of the former one stay as they are.
+                group.number[column] = len(group.columns)
+                group.columns = [*group.columns, column]
+        columns = np.array([group.number[column] for column in schema.columns], np.int64)
+        route = self._routes[key] = _Route(schema, group, columns)
+        return route
+
+    def _rows(self, entities: Sequence[Entity]) -> Ints:
+        seen: dict[int, int] = {}
+        rows = []
+        for entity in entities:
+            place = self._entity_id(entity)
+            before = seen[place] = seen.get(place, -1) + 1
+            rows.append(place << 8 | min(before, 255))
+        return np.array(rows, np.int64)
+
+    def _entity_id(self, entity: Entity) -> int:
+        place = self._entity_ids.setdefault(str(entity), len(self._entities))
+        if place == len(self._entities):
+            self._entities.append(entity)
+        elif label_of(entity):
+            self._entities[place] = entity  # equal, with the newest name for people
+        return place
+
+    def _times(self, batch: pb.Batch, route: _Route) -> tuple[int, int, Ints, Ints, Ints]:
+        rows = len(route.schema.entities)
+        at = mono = np.zeros(rows, np.int64)
+        if batch.at_offset_ns:
+            at = mono = np.array(batch.at_offset_ns, np.int64)
+        if batch.mono_offset_ns:
+            mono = np.array(batch.mono_offset_ns, np.int64)
+        boots = self._boots.setdefault(batch.agent, {})
+        boot = boots.setdefault(batch.boot_id, len(boots))
+        incarnation = route.incarnations.get(batch.boot_id)
+        if incarnation is None:
+            incarnation = route.incarnations[batch.boot_id] = np.array(
+                [
+                    self._incarnation(batch.boot_id, entity, own)
+                    for entity, own in zip(
+                        route.schema.entities, route.schema.incarnations, strict=True
+                    )
+                ],
+                np.int64,
+            )
+        return boot, self.batches, at + batch.at_ns, mono + batch.mono_ns, incarnation
+
+    def _incarnation(self, boot_id: str, entity: Entity, own: str) -> int:
+        """Return the id of an incarnation; a switch does not boot with the agent that polls it."""
+        host = host_of(entity)
+        key = (boot_id if host is not None else "", own, host or "")
+        return self._incarnations.setdefault(key, len(self._incarnations))
+
+
+def _place(route: _Route, present: bytes) -> Placement:
+    width = max(len(route.columns), 1)
+    ints, floats = route.schema.cells(present)
+
+    def keys(cells: Ints) -> Ints:
+        return (cells // width) << 16 | route.columns[cells % width]
+
+    return Placement(keys(ints), keys(floats))
+
+
+def memory_of(items: Iterator[pb.Item], refused: Callable[[Malformed], None]) -> MemoryStore:
+    """Return a store of items; those that are damaged go to `refused` and cost no other."""
+    store = MemoryStore()
+    for item in items:
+        try:
+            store.add(item)
+        except Malformed as error:
+            refused(error)
+    return store

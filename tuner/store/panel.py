@@ -1,0 +1,310 @@
+"""A panel: the readings of one set of entities by one collector, as arrays over time.
+
+A sample is one pass (one batch), a row is an entity, a cell is an (entity, column) pair that
+was ever present. Integer and float cells lie in two matrices of samples by cells; a mask says
+what is absent, and is missing where nothing is. Samples are ordered by (boot, monotonic time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from collectors.model.metric import Column
+from tuner.store.arithmetic import RESET, SATURATED, WRAP, Bools, Floats, Ints, Values, deltas
+
+_NONE: Final = np.zeros(0, np.int64)
+_CHUNK: Final = 1 << 20  # cells of one step of arithmetic: bounds the temporary arrays
+
+
+@dataclass(frozen=True)
+class Half:
+    """The integer or the float cells of a panel. row, column: of each cell, shape (n,)."""
+
+    row: Ints
+    column: Ints
+    values: Values  # (samples, n)
+    present: Bools | None  # (samples, n); None where nothing is absent
+
+    @cached_property
+    def counts(self) -> Ints:
+        """Readings of each cell."""
+        if self.present is None:
+            return np.full(self.values.shape[1], len(self.values), np.int64)
+        return np.asarray(np.count_nonzero(self.present, axis=0), np.int64)
+
+    @cached_property
+    def last(self) -> Ints:
+        """The last sample in which each cell is present; undefined where none is."""
+        samples, cells = self.values.shape
+        if self.present is None:
+            return np.full(cells, samples - 1, np.int64)
+        return np.asarray(samples - 1 - np.argmax(self.present[::-1], axis=0), np.int64)
+
+
+@dataclass(frozen=True)
+class HalfGrowth:
+    """Growth of the cells of one half, arrays of shape (n,); totals in native units."""
+
+    total: Values
+    rough: Floats  # the same as float, where the integer sum may have overflowed
+    seconds: Floats
+    samples: Ints
+    first_at: Ints
+    last_at: Ints
+    resets: Ints
+    wraps: Ints
+    saturated: Bools
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Arrays of one collector of one agent; see the module.
+
+    rows: key of each row, entity id << 8 | how many rows of that entity came before (a collector
+    may read one entity twice in a pass). at, mono, incarnation: (samples, rows). boot, arrival:
+    of each sample, the rank of its boot and its number in the store.
+    """
+
+    agent: str
+    collector: str
+    rows: Ints
+    columns: Sequence[Column]
+    boot: Ints
+    arrival: Ints
+    at: Ints
+    mono: Ints
+    incarnation: Ints
+    ints: Half
+    floats: Half
+
+    @cached_property
+    def entity(self) -> Ints:
+        """Entity id of each row."""
+        ids: Ints = self.rows >> 8
+        return ids
+
+    def half(self, column: int) -> Half:
+        """Return the half that a column's cells are in."""
+        return self.ints if self.columns[column].number == "int" else self.floats
+
+    def take(self, samples: Ints) -> Panel:
+        """Return the panel of some of the samples."""
+        return replace(
+            self,
+            boot=self.boot[samples],
+            arrival=self.arrival[samples],
+            at=self.at[samples],
+            mono=self.mono[samples],
+            incarnation=self.incarnation[samples],
+            ints=_take(self.ints, samples),
+            floats=_take(self.floats, samples),
+        )
+
+    @cached_property
+    def int_growth(self) -> HalfGrowth:
+        """Growth of all integer cells."""
+        return _growth(self, self.ints)
+
+    @cached_property
+    def float_growth(self) -> HalfGrowth:
+        """Growth of all float cells."""
+        return _growth(self, self.floats)
+
+    def cells_of(self, column: int) -> Ints:
+        """Return the places of a column's cells in its half."""
+        is_int = self.columns[column].number == "int"
+        return (self._int_cells if is_int else self._float_cells).get(column, _NONE)
+
+    @cached_property
+    def _int_cells(self) -> dict[int, Ints]:
+        return _by_column(self.ints)
+
+    @cached_property
+    def _float_cells(self) -> dict[int, Ints]:
+        return _by_column(self.floats)
+
+
+def _by_column(half: Half) -> dict[int, Ints]:
+    order = np.argsort(half.column, kind="stable")
+    found, starts = np.unique(half.column[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=False))
+
+
+def in_order(panel: Panel) -> Panel:
+    """Return the panel with every row ordered by (boot, monotonic time)."""
+    samples, rows = panel.mono.shape
+    if samples < 2:
+        return panel
+    boot = panel.boot[:, None]
+    step = boot[1:] > boot[:-1]
+    step = step | ((boot[1:] == boot[:-1]) & (panel.mono[1:] >= panel.mono[:-1]))
+    if step.all():
+        return panel
+    base = np.argsort(panel.boot, kind="stable")  # boots first, so that they stay one array
+    mono = panel.mono[base]
+    order = base[np.lexsort((mono, np.broadcast_to(panel.boot[base, None], mono.shape)), axis=0)]
+    every = np.arange(rows)[None, :]
+
+    def sort(half: Half) -> Half:
+        cells = np.arange(len(half.row))[None, :]
+        by_cell = order[:, half.row]
+        present = None if half.present is None else half.present[by_cell, cells]
+        return Half(half.row, half.column, half.values[by_cell, cells], present)
+
+    return replace(
+        panel,
+        boot=panel.boot[base],
+        arrival=panel.arrival[base],
+        at=panel.at[order, every],
+        mono=panel.mono[order, every],
+        incarnation=panel.incarnation[order, every],
+        ints=sort(panel.ints),
+        floats=sort(panel.floats),
+    )
+
+
+def merge(panels: Sequence[Panel]) -> Panel:
+    """Return one panel of several of one agent and collector: all samples, all cells."""
+    if len(panels) == 1:
+        return panels[0]
+    every_row = np.unique(np.concatenate([panel.rows for panel in panels]))
+    columns = list(dict.fromkeys(column for panel in panels for column in panel.columns))
+    place = {column: number for number, column in enumerate(columns)}
+    starts = np.cumsum([0, *(len(panel.boot) for panel in panels)])
+    total = int(starts[-1])
+    shape = (total, len(every_row))
+    at, mono = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    incarnation = np.zeros(shape, np.int64)
+    boot = np.concatenate([panel.boot for panel in panels])
+    arrival = np.concatenate([panel.arrival for panel in panels])
+    rows_of, columns_of = [], []
+    for panel, start in zip(panels, starts, strict=False):
+        rows = np.searchsorted(every_row, panel.rows)
+        here = slice(start, start + len(panel.boot))
+        # Rows that a sample does not speak of get its time, so that ordering stays possible.
+        at[here], mono[here] = panel.at[:, :1], panel.mono[:, :1]
+        at[here, rows], mono[here, rows] = panel.at, panel.mono
+        incarnation[here, rows] = panel.incarnation
+        rows_of.append(rows)
+        columns_of.append(np.array([place[column] for column in panel.columns], np.int64))
+
+    def halves(halves_of: list[Half]) -> Half:
+        keys = [
+            rows[half.row] << 16 | cols[half.column]
+            for half, rows, cols in zip(halves_of, rows_of, columns_of, strict=True)
+        ]
+        union = np.unique(np.concatenate(keys))
+        values = np.zeros((total, len(union)), halves_of[0].values.dtype)
+        present = np.zeros(values.shape, np.bool_)
+        for half, key, start in zip(halves_of, keys, starts, strict=False):
+            cells = np.searchsorted(union, key)
+            here = slice(start, start + len(half.values))
+            values[here, cells] = half.values
+            present[here, cells] = True if half.present is None else half.present
+        return Half(union >> 16, union & 0xFFFF, values, None if present.all() else present)
+
+    order = np.lexsort((arrival, mono[:, 0], boot))
+    ints, floats = halves([p.ints for p in panels]), halves([p.floats for p in panels])
+    return in_order(
+        Panel(
+            panels[0].agent,
+            panels[0].collector,
+            every_row,
+            columns,
+            boot[order],
+            arrival[order],
+            at[order],
+            mono[order],
+            incarnation[order],
+            _take(ints, order),
+            _take(floats, order),
+        )
+    )
+
+
+def _take(half: Half, order: Ints) -> Half:
+    present = None if half.present is None else half.present[order]
+    return Half(half.row, half.column, half.values[order], present)
+
+
+def _growth(panel: Panel, half: Half) -> HalfGrowth:
+    """Return the growth of every cell of a half, in runs that bound the memory."""
+    samples, cells = half.values.shape
+    run = max(1, _CHUNK // max(samples, 1))
+    parts = [
+        _run_growth(panel, half, slice(start, min(start + run, cells)))
+        for start in range(0, max(cells, 1), run)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    names = HalfGrowth.__dataclass_fields__
+    return HalfGrowth(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in names})
+
+
+def _run_growth(panel: Panel, half: Half, run: slice) -> HalfGrowth:
+    row = half.row[run]
+    values = half.values[:, run]
+    columns = [panel.columns[place] for place in half.column[run]]
+    present = None if half.present is None else half.present[:, run]
+    if present is not None and present.all():
+        present = None
+    samples, cells = values.shape
+    if present is None:
+        before, after = values[:-1], values[1:]
+        step_same = panel.incarnation[1:] == panel.incarnation[:-1]
+        seconds = _seconds(panel).sum(axis=0)[row]
+        same = step_same[:, row] if not step_same.all() else np.ones((1, cells), np.bool_)
+        valid: Bools | None = None
+        counts = np.full(cells, samples, np.int64)
+        ends = (0, samples - 1) if samples else None
+        first_at = panel.at[ends[0]][row] if ends else np.zeros(cells, np.int64)
+        last_at = panel.at[ends[1]][row] if ends else np.zeros(cells, np.int64)
+    else:
+        every = np.arange(cells)[None, :]
+        seen = np.where(present, np.arange(samples)[:, None], -1)
+        previous = np.maximum.accumulate(seen, axis=0)[:-1]
+        valid = present[1:] & (previous >= 0)
+        previous = np.maximum(previous, 0)
+        before, after = values[previous, every], values[1:]
+        incarnation = panel.incarnation[:, row]
+        same = incarnation[1:] == incarnation[previous, every]
+        spans = spans_of(
+            panel.boot[previous] == panel.boot[1:, None],
+            panel.mono[1:, row] - panel.mono[:, row][previous, every],
+            panel.at[1:, row] - panel.at[:, row][previous, every],
+        )
+        seconds = np.where(valid, spans, 0.0).sum(axis=0)
+        counts = present.sum(axis=0)
+        first, last = np.argmax(present, axis=0), np.maximum(seen.max(axis=0), 0)
+        first_at, last_at = panel.at[first, row], panel.at[last, row]
+    grown, events = deltas(before, after, same, columns)
+    if valid is not None:
+        grown = np.where(valid, grown, grown.dtype.type(0))
+        events = np.where(valid, events, np.uint8(0))
+    return HalfGrowth(
+        grown.sum(axis=0),
+        grown.astype(np.float64).sum(axis=0),
+        seconds,
+        counts,
+        first_at,
+        last_at,
+        (events == RESET).sum(axis=0),
+        (events == WRAP).sum(axis=0),
+        (events == SATURATED).any(axis=0),
+    )
+
+
+def _seconds(panel: Panel) -> Floats:
+    """Return the time between samples by row, shape (samples - 1, rows)."""
+    same_boot = (panel.boot[1:] == panel.boot[:-1])[:, None]
+    return spans_of(same_boot, np.diff(panel.mono, axis=0), np.diff(panel.at, axis=0))
+
+
+def spans_of(same_boot: Bools, mono_ns: Ints, at_ns: Ints) -> Floats:
+    """Return seconds: monotonic within a boot, wall clock across boots, never negative."""
+    return np.where(same_boot, mono_ns, np.maximum(at_ns, 0)) / 1e9

@@ -1,0 +1,96 @@
+"""What is known of schemas: parsed once, and where the numbers of a batch belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from collectors.model.entities import Entity, parse_entity
+from collectors.model.errors import Malformed
+from collectors.model.metric import Column
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.pack import check_schema, columns_of
+from tuner.store.arithmetic import Ints
+
+_MOST_NS = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
+
+
+@dataclass(frozen=True)
+class KnownSchema:
+    """A schema, checked and parsed."""
+
+    message: pb.Schema
+    entities: tuple[Entity, ...]
+    incarnations: tuple[str, ...]
+    columns: tuple[Column, ...]
+    _cells: dict[bytes, tuple[Ints, Ints]] = field(default_factory=dict)
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Canonical strings of the entities."""
+        return tuple(entity.id for entity in self.message.entities)
+
+    def cells(self, present: bytes) -> tuple[Ints, Ints]:
+        """Return the flat places (entity * columns + column) of integers and of floats.
+
+        Raises Malformed where the bitmap does not fit.
+        """
+        found = self._cells.get(present)
+        if found is None:
+            if len(self._cells) > 256:
+                self._cells.clear()
+            found = self._cells[present] = self._unpack(present)
+        return found
+
+    def _unpack(self, present: bytes) -> tuple[Ints, Ints]:
+        width = len(self.columns)
+        size = len(self.entities) * width
+        if len(present) != (size + 7) // 8:
+            raise Malformed("batch", "unpack", f"bitmap of {len(present)} bytes for {size} cells")
+        bits = np.unpackbits(np.frombuffer(present, np.uint8), bitorder="little")
+        if bits[size:].any():
+            raise Malformed("batch", "unpack", "bitmap has bits beyond the last cell")
+        there = np.flatnonzero(bits[:size]).astype(np.int64)
+        if not size:
+            return there, there
+        is_float = np.array([column.number == "float" for column in self.columns])
+        floats = is_float[there % width]
+        return there[~floats], there[floats]
+
+
+def know_schema(schema: pb.Schema) -> KnownSchema:
+    """Return a schema checked and parsed. Raises Malformed."""
+    check_schema(schema)
+    return KnownSchema(
+        schema,
+        tuple(parse_entity(entity.id, entity.label) for entity in schema.entities),
+        tuple(entity.incarnation for entity in schema.entities),
+        tuple(columns_of(schema)),
+    )
+
+
+def check_batch(batch: pb.Batch, schema: KnownSchema) -> None:
+    """Raise Malformed unless the batch fits its schema: what is stored must be readable."""
+    ints, floats = schema.cells(batch.present)
+    if len(batch.ints) != len(ints) or len(batch.floats) != len(floats):
+        raise Malformed("batch", "unpack", "bitmap and numbers disagree")
+    if len(floats) and not np.isfinite(np.array(batch.floats)).all():
+        raise Malformed("batch", "unpack", "a float is not finite")
+    for offsets in (batch.at_offset_ns, batch.mono_offset_ns):
+        if offsets and len(offsets) != len(schema.entities):
+            raise Malformed(
+                "batch",
+                "unpack",
+                f"{len(offsets)} time offsets for {len(schema.entities)} entities",
+            )
+    _check_times(batch.at_ns, batch.at_offset_ns)
+    _check_times(batch.mono_ns, batch.mono_offset_ns or batch.at_offset_ns)
+
+
+def _check_times(first: int, offsets: Iterable[int]) -> None:
+    low, high = min(offsets, default=0), max(offsets, default=0)
+    if first > _MOST_NS or first + low < 0 or first + high > _MOST_NS:
+        raise Malformed("batch", "unpack", "a time is out of range")
