@@ -22,6 +22,7 @@ from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
 from collectors.host.kernel_file import Unreadable, names_in, read_count
+from collectors.model.catalogue.ignored import IGNORED
 from collectors.model.catalogue.registry import CATALOGUE, columns
 from collectors.model.entities import Device, Port
 from collectors.model.errors import FabricError
@@ -30,7 +31,6 @@ from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 
 _UNREADABLE: Final = 0xFFFF_FFFF_FFFF_FFFF  # what ionic prints for a counter it could not read
 _RETRY_NS: Final = 600_000_000_000
-_NOT_COUNTERS: Final = frozenset({"lifespan"})
 
 
 class HwCounterCollector:
@@ -144,7 +144,7 @@ class HwCounterCollector:
         # The kernel's cache is filled by the first file only (core/sysfs.c with mlx5): read
         # that one first and the others come from the cache, within its lifespan.
         for name in sorted(names, key=lambda name: name != "rx_write_requests"):
-            if name in _NOT_COUNTERS:
+            if name in IGNORED:
                 continue
             file = f"{path}/hw_counters/{name}"
             held = self._backoff.held(file, when.mono_ns)
@@ -169,7 +169,8 @@ class HwCounterCollector:
         for name, value in counters.items():
             column = known.get(name)
             if column is None:
-                unknown.append(name)
+                if name not in IGNORED:
+                    unknown.append(name)
             elif value == _UNREADABLE and device.driver == "ionic":
                 gaps.add(port.entity, f"hw_counters/{name}", "unreadable in firmware")
             else:
@@ -204,7 +205,8 @@ class HwCounterCollector:
         for name, value in counters.items():
             column = known.get(name)
             if column is None:
-                gaps.add(device.entity, f"hw_counters/{name}", "not in the catalogue")
+                if name not in IGNORED:
+                    gaps.add(device.entity, f"hw_counters/{name}", "not in the catalogue")
             elif "device" in CATALOGUE[column.metric].on:
                 of_device[column] = value
             else:

@@ -160,7 +160,11 @@ def _driver(path: str, uevent_driver: str) -> str:
         return "rxe"
     if read_optional(f"{path}/node_type").startswith("4"):  # RNIC: iWARP in software
         return "siw"
-    return ""
+    # A copy of sysfs without its links: mlx5 names itself after the chip, from MT4113 on.
+    kind = read_optional(f"{path}/hca_type")
+    return (
+        "mlx5" if kind.startswith("MT") and kind[2:].isdecimal() and int(kind[2:]) >= 4113 else ""
+    )
 
 
 def _read_ports(path: str, device: Device) -> Iterator[RdmaPort]:

@@ -37,7 +37,8 @@ def _mad(field: str, narrow: int, scale: Fraction = Fraction(1)) -> tuple[Source
     return (wide, Source("mad", key, scale=scale, width=narrow, overflow="saturates"))
 
 
-def _hw(key: str, driver: str, width: int = 64, note: str = "") -> Source:
+def hw(key: str, driver: str, width: int = 64, note: str = "") -> Source:
+    """Return a hardware counter of a driver: under hw_counters/ and in netlink's STAT_GET."""
     return Source("hw_counters", key, driver, width=width, note=note)
 
 
@@ -79,8 +80,10 @@ RX_BYTES = counter(
     "RDMA bytes received on all virtual lanes; for RoCE, RDMA traffic of this function only.",
     _pma("port_rcv_data", 64, WORDS),
     *_mad("PortRcvData", 32, WORDS),
-    _hw("rx_bytes", "bnxt_re"),
-    _hw("rx_bytes", "efa"),
+    hw("rx_bytes", "bnxt_re"),
+    hw("rx_bytes", "efa"),
+    hw("rx_rdma_ucast_bytes", "ionic"),
+    hw("rx_bytes_cnt", "erdma"),
     on=_ENDS,
 )
 TX_BYTES = counter(
@@ -89,8 +92,10 @@ TX_BYTES = counter(
     "RDMA bytes sent on all virtual lanes; for RoCE, RDMA traffic of this function only.",
     _pma("port_xmit_data", 64, WORDS),
     *_mad("PortXmitData", 32, WORDS),
-    _hw("tx_bytes", "bnxt_re"),
-    _hw("tx_bytes", "efa"),
+    hw("tx_bytes", "bnxt_re"),
+    hw("tx_bytes", "efa"),
+    hw("tx_rdma_ucast_bytes", "ionic"),
+    hw("tx_bytes_cnt", "erdma"),
     on=_ENDS,
 )
 RX_PACKETS = counter(
@@ -99,10 +104,13 @@ RX_PACKETS = counter(
     "RDMA packets received, with those in error.",
     _pma("port_rcv_packets", 64),
     *_mad("PortRcvPkts", 32),
-    _hw("rcvd_pkts", "rxe"),
-    _hw("rx_pkts", "bnxt_re"),
-    _hw("rx_pkts", "efa"),
-    _hw("rx_pkt", "hns"),
+    hw("rcvd_pkts", "rxe"),
+    hw("rx_pkts", "bnxt_re"),
+    hw("rx_pkts", "efa"),
+    hw("rx_pkt", "hns"),
+    hw("rx_rdma_ucast_pkts", "ionic"),
+    hw("rx_packets_cnt", "erdma"),
+    hw("RxUDP", "irdma"),
     on=_ENDS,
 )
 TX_PACKETS = counter(
@@ -111,10 +119,13 @@ TX_PACKETS = counter(
     "RDMA packets sent, with retransmissions.",
     _pma("port_xmit_packets", 64),
     *_mad("PortXmitPkts", 32),
-    _hw("sent_pkts", "rxe"),
-    _hw("tx_pkts", "bnxt_re"),
-    _hw("tx_pkts", "efa"),
-    _hw("tx_pkt", "hns"),
+    hw("sent_pkts", "rxe"),
+    hw("tx_pkts", "bnxt_re"),
+    hw("tx_pkts", "efa"),
+    hw("tx_pkt", "hns"),
+    hw("tx_rdma_ucast_pkts", "ionic"),
+    hw("tx_packets_cnt", "erdma"),
+    hw("TxUDP", "irdma"),
     on=_ENDS,
 )
 UNICAST_RX = counter(
@@ -139,6 +150,7 @@ MULTICAST_RX = counter(
     "Multicast packets received.",
     _pma("multicast_rcv_packets", 64),
     *_mad("PortMulticastRcvPkts", 0),
+    hw("rx_rdma_mcast_pkts", "ionic"),
     on=_ENDS,
 )
 MULTICAST_TX = counter(
@@ -147,6 +159,7 @@ MULTICAST_TX = counter(
     "Multicast packets sent.",
     _pma("multicast_xmit_packets", 64),
     *_mad("PortMulticastXmitPkts", 0),
+    hw("tx_rdma_mcast_pkts", "ionic"),
     on=_ENDS,
 )
 TX_WAIT = counter(
@@ -166,6 +179,8 @@ RX_ERRORS = counter(
     "Packets received with an error: cable or optics.",
     _pma("port_rcv_errors", 16),
     *_mad("PortRcvErrors", 16),
+    hw("rx_roce_errors", "bnxt_re"),
+    hw("rx_err_pkt", "hns"),
     on=_ENDS,
 )
 RX_DISCARDS = counter(
@@ -173,6 +188,9 @@ RX_DISCARDS = counter(
     "packets",
     "Packets received and discarded because the port was down or congested.",
     _pma("port_rcv_discards", 64),
+    hw("rx_roce_discards", "bnxt_re"),
+    hw("rx_drops", "efa"),
+    hw("rx_disable_drop_cnt", "erdma"),
 )
 TX_DISCARDS = counter(
     "node_infiniband_port_discards_transmitted_total",
@@ -180,6 +198,8 @@ TX_DISCARDS = counter(
     "Outbound packets discarded because the port was down or congested.",
     _pma("port_xmit_discards", 16),
     *_mad("PortXmitDiscards", 16),
+    hw("tx_roce_discards", "bnxt_re"),
+    hw("tx_disable_drop_cnt", "erdma"),
     on=_ENDS,
 )
 RX_CONSTRAINT = counter(
@@ -228,7 +248,7 @@ LINK_DOWNED = counter(
     "Times that the link went down.",
     _pma("link_downed", 8),
     *_mad("LinkDownedCounter", 8),
-    _hw("link_downed", "rxe"),
+    hw("link_downed", "rxe"),
     on=_ENDS,
 )
 LINK_RECOVERY = counter(
@@ -269,34 +289,37 @@ CE_MARKED_RX = counter(
     "node_infiniband_np_ecn_marked_roce_packets_received_total",
     "packets",
     "RoCE packets received with congestion experienced: the path to this host marks.",
-    _hw("np_ecn_marked_roce_packets", "mlx5"),
-    _hw("rx_ecn_marked_pkts", "bnxt_re"),
-    _hw("RxECNMrkd", "irdma"),
+    hw("np_ecn_marked_roce_packets", "mlx5"),
+    hw("rx_ecn_marked_pkts", "bnxt_re"),
+    hw("RxECNMrkd", "irdma"),
+    hw("rx_rdma_ecn_pkts", "ionic"),
 )
 CNP_TX = counter(
     "node_infiniband_np_cnp_packets_sent_total",
     "packets",
     "Congestion notification packets sent by this host as notification point.",
-    _hw("np_cnp_sent", "mlx5"),
-    _hw("tx_cnp_pkts", "bnxt_re"),
-    _hw("cnpSent", "irdma"),
-    _hw("tx_cnp_pkt", "hns"),
+    hw("np_cnp_sent", "mlx5"),
+    hw("tx_cnp_pkts", "bnxt_re"),
+    hw("cnpSent", "irdma"),
+    hw("tx_cnp_pkt", "hns"),
+    hw("tx_rdma_cnp_pkts", "ionic"),
 )
 CNP_HANDLED = counter(
     "node_infiniband_rp_cnp_packets_handled_total",
     "packets",
     "CNPs received that slowed this host as reaction point.",
-    _hw("rp_cnp_handled", "mlx5", note="with slow restart on, retransmissions count here too"),
-    _hw("rx_cnp_pkts", "bnxt_re"),
-    _hw("cnpHandled", "irdma"),
-    _hw("rx_cnp_pkt", "hns"),
+    hw("rp_cnp_handled", "mlx5", note="with slow restart on, retransmissions count here too"),
+    hw("rx_cnp_pkts", "bnxt_re"),
+    hw("cnpHandled", "irdma"),
+    hw("rx_cnp_pkt", "hns"),
+    hw("rx_rdma_cnp_pkts", "ionic"),
 )
 CNP_IGNORED = counter(
     "node_infiniband_rp_cnp_ignored_packets_received_total",
     "packets",
     "CNPs received and ignored: reaction point off on the priority, or the QP gone.",
-    _hw("rp_cnp_ignored", "mlx5"),
-    _hw("cnpIgnored", "irdma"),
+    hw("rp_cnp_ignored", "mlx5"),
+    hw("cnpIgnored", "irdma"),
 )
 
 # --- loss and retransmission -------------------------------------------------------------------
@@ -304,88 +327,98 @@ OUT_OF_SEQUENCE_RX = counter(
     "node_infiniband_out_of_sequence_packets_received_total",
     "packets",
     "Packets received out of order, as responder: loss before this host, or spraying.",
-    _hw("out_of_sequence", "mlx5", 32),
-    _hw("oos_drop_count", "bnxt_re"),
-    _hw("out_of_seq_request", "rxe"),
+    hw("out_of_sequence", "mlx5", 32),
+    hw("oos_drop_count", "bnxt_re"),
+    hw("out_of_seq_request", "rxe"),
+    hw("resp_rx_outouf_seq", "ionic"),
+    hw("rq_num_oos", "mlx4", 32),
 )
 SEQUENCE_NAK_RX = counter(
     "node_infiniband_packet_sequence_errors_total",
     "packets",
     "Sequence-error NAKs received, as requester: data of this host was lost on its way.",
-    _hw("packet_seq_err", "mlx5", 32),
-    _hw("seq_err_naks_rcvd", "bnxt_re"),
-    _hw("rcvd_seq_err", "rxe"),
+    hw("packet_seq_err", "mlx5", 32),
+    hw("seq_err_naks_rcvd", "bnxt_re"),
+    hw("rcvd_seq_err", "rxe"),
+    hw("req_rx_pkt_seq_err", "ionic"),
+    hw("sq_num_oos", "mlx4", 32),
 )
 IMPLIED_NAK_RX = counter(
     "node_infiniband_implied_nak_seq_errors_total",
     "packets",
     "ACKs or responses with a later sequence number than awaited: loss on the way back.",
-    _hw("implied_nak_seq_err", "mlx5", 32),
+    hw("implied_nak_seq_err", "mlx5", 32),
+    hw("req_rx_impl_nak_seq_err", "ionic"),
 )
 ACK_TIMEOUTS = counter(
     "node_infiniband_local_ack_timeout_errors_total",
     "events",
     "ACK timers of the requester that ran out: tail loss, dead path, long pause.",
-    _hw("local_ack_timeout_err", "mlx5", 32),
-    _hw("to_retransmits", "bnxt_re"),
+    hw("local_ack_timeout_err", "mlx5", 32),
+    hw("to_retransmits", "bnxt_re"),
+    hw("sq_num_to", "mlx4", 32),
 )
 RETRIES = counter(
     "fabric_rdma_requester_retries_total",
     "events",
     "Times that the requester went back and sent again, for whatever reason.",
-    _hw("completer_retry_err", "rxe"),
+    hw("completer_retry_err", "rxe"),
 )
 DUPLICATE_RX = counter(
     "node_infiniband_duplicate_requests_packets_total",
     "packets",
     "Requests received again, as responder: the peer retransmitted.",
-    _hw("duplicate_request", "mlx5", 32),
-    _hw("dup_req", "bnxt_re"),
-    _hw("duplicate_request", "rxe"),
+    hw("duplicate_request", "mlx5", 32),
+    hw("dup_req", "bnxt_re"),
+    hw("duplicate_request", "rxe"),
+    hw("resp_rx_dup_request", "ionic"),
+    hw("rq_num_dup", "mlx4", 32),
 )
 RETRY_EXCEEDED = counter(
     "fabric_rdma_retry_exceeded_errors_total",
     "events",
     "Queue pairs that failed because the peer stayed silent through all retries.",
-    _hw("req_transport_retries_exceeded", "mlx5", 32),
-    _hw("max_retry_exceeded", "bnxt_re"),
-    _hw("retry_exceeded_err", "rxe"),
+    hw("req_transport_retries_exceeded", "mlx5", 32),
+    hw("max_retry_exceeded", "bnxt_re"),
+    hw("retry_exceeded_err", "rxe"),
+    hw("req_tx_retry_excd_err", "ionic"),
+    hw("sq_num_tree", "mlx4", 32),
 )
 ADAPTIVE_RETRANS = counter(
     "node_infiniband_roce_adp_retransmits_total",
     "events",
     "Adaptive retransmissions: loss repaired before the ACK timer.",
-    _hw("roce_adp_retrans", "mlx5"),
+    hw("roce_adp_retrans", "mlx5", 32),
 )
 ADAPTIVE_RETRANS_TIMEOUT = counter(
     "node_infiniband_roce_adp_retransmits_timeout_total",
     "events",
     "Adaptive retransmissions that reached the full timeout.",
-    _hw("roce_adp_retrans_to", "mlx5"),
+    hw("roce_adp_retrans_to", "mlx5", 32),
 )
 SLOW_RESTART_USED = counter(
     "node_infiniband_roce_slow_restart_used_total",
     "events",
     "Times that slow restart was used.",
-    _hw("roce_slow_restart", "mlx5"),
+    hw("roce_slow_restart", "mlx5", 32),
 )
 SLOW_RESTART_CNPS = counter(
     "node_infiniband_roce_slow_restart_cnps_total",
     "packets",
     "CNPs that slow restart generated inside this host.",
-    _hw("roce_slow_restart_cnps", "mlx5"),
+    hw("roce_slow_restart_cnps", "mlx5", 32),
 )
 SLOW_RESTART = counter(
     "node_infiniband_roce_slow_restart_total",
     "events",
     "Times that slow restart changed state.",
-    _hw("roce_slow_restart_trans", "mlx5"),
+    hw("roce_slow_restart_trans", "mlx5", 32),
 )
 ICRC_ERRORS = counter(
     "node_infiniband_rx_icrc_encapsulated_errors_total",
     "packets",
     "RoCE packets received with a wrong ICRC: corruption or rewriting on the path.",
-    _hw("rx_icrc_encapsulated", "mlx5"),
+    hw("rx_icrc_encapsulated", "mlx5"),
 )
 
 # --- receiver not ready ------------------------------------------------------------------------
@@ -393,129 +426,35 @@ RNR_NAK_RX = counter(
     "node_infiniband_rnr_nak_retry_packets_received_total",
     "packets",
     "Receiver-not-ready NAKs received: the peer's application posts too few receives.",
-    _hw("rnr_nak_retry_err", "mlx5", 32),
-    _hw("rnr_naks_rcvd", "bnxt_re"),
-    _hw("rcvd_rnr_err", "rxe"),
+    hw("rnr_nak_retry_err", "mlx5", 32),
+    hw("rnr_naks_rcvd", "bnxt_re"),
+    hw("rcvd_rnr_err", "rxe"),
+    hw("req_rx_rnr_retry_err", "ionic"),
+    hw("sq_num_rnr", "mlx4", 32),
 )
 RNR_NAK_TX = counter(
     "fabric_rdma_rnr_nak_tx_packets_total",
     "packets",
     "Receiver-not-ready NAKs sent: this host's application posts too few receives.",
-    _hw("send_rnr_err", "rxe"),
+    hw("send_rnr_err", "rxe"),
+    hw("resp_tx_rnr_retry_err", "ionic"),
+    hw("rq_num_rnr", "mlx4", 32),
 )
 OUT_OF_BUFFER = counter(
     "node_infiniband_out_of_buffer_drops_total",
     "packets",
     "Packets dropped because no receive was posted.",
-    _hw("out_of_buffer", "mlx5", 32),
-    _hw("rx_out_of_buffer", "bnxt_re"),
+    hw("out_of_buffer", "mlx5", 32),
+    hw("rx_out_of_buffer", "bnxt_re"),
+    hw("resp_rx_outof_buf", "ionic"),
 )
 RNR_RETRY_EXCEEDED = counter(
     "fabric_rdma_rnr_retry_exceeded_errors_total",
     "events",
     "Queue pairs that failed because the peer stayed not ready through all retries.",
-    _hw("req_rnr_retries_exceeded", "mlx5", 32),
-    _hw("retry_rnr_exceeded_err", "rxe"),
-)
-
-# --- completions in error ------------------------------------------------------------------------
-REQ_CQE_ERRORS = counter(
-    "node_infiniband_req_cqes_errors_total",
-    "events",
-    "Completions in error at the requester.",
-    _hw("req_cqe_error", "mlx5", 32),
-)
-REQ_CQE_FLUSH = counter(
-    "node_infiniband_req_cqes_flush_errors_total",
-    "events",
-    "Completions flushed in error at the requester; rises at every normal job end.",
-    _hw("req_cqe_flush_error", "mlx5", 32),
-)
-REQ_REMOTE_ACCESS = counter(
-    "node_infiniband_req_remote_access_errors_total",
-    "events",
-    "Remote access errors seen by the requester.",
-    _hw("req_remote_access_errors", "mlx5", 32),
-)
-REQ_REMOTE_INVALID = counter(
-    "node_infiniband_req_remote_invalid_request_errors_total",
-    "events",
-    "Invalid-request errors seen by the requester.",
-    _hw("req_remote_invalid_request", "mlx5", 32),
-)
-RESP_CQE_ERRORS = counter(
-    "node_infiniband_resp_cqes_errors_total",
-    "events",
-    "Completions in error at the responder.",
-    _hw("resp_cqe_error", "mlx5", 32),
-)
-RESP_CQE_FLUSH = counter(
-    "node_infiniband_resp_cqes_flush_errors_total",
-    "events",
-    "Completions flushed in error at the responder; rises at every normal job end.",
-    _hw("resp_cqe_flush_error", "mlx5", 32),
-)
-RESP_LENGTH = counter(
-    "node_infiniband_resp_local_length_errors_total",
-    "events",
-    "Local length errors at the responder.",
-    _hw("resp_local_length_error", "mlx5", 32),
-)
-RESP_REMOTE_ACCESS = counter(
-    "node_infiniband_resp_remote_access_errors_total",
-    "events",
-    "Remote access errors at the responder.",
-    _hw("resp_remote_access_errors", "mlx5", 32),
-)
-TX_ERRORS = counter(
-    "fabric_rdma_tx_errors_total",
-    "packets",
-    "Packets that the device could not send.",
-    _hw("send_err", "rxe"),
-)
-
-# --- requests ------------------------------------------------------------------------------------
-ATOMIC_REQUESTS_RX = counter(
-    "node_infiniband_rx_atomic_requests_total",
-    "requests",
-    "Atomic requests received.",
-    _hw("rx_atomic_requests", "mlx5", 32),
-)
-READ_REQUESTS_RX = counter(
-    "node_infiniband_rx_read_requests_total",
-    "requests",
-    "Read requests received.",
-    _hw("rx_read_requests", "mlx5", 32),
-)
-WRITE_REQUESTS_RX = counter(
-    "node_infiniband_rx_write_requests_total",
-    "requests",
-    "Write requests received.",
-    _hw("rx_write_requests", "mlx5", 32),
-)
-DCT_CONNECTS_RX = counter(
-    "node_infiniband_rx_dct_connect_requests_total",
-    "requests",
-    "Dynamically connected transport connects received.",
-    _hw("rx_dct_connect", "mlx5", 32),
-)
-ACKS_DEFERRED = counter(
-    "fabric_rdma_acks_deferred_total",
-    "packets",
-    "ACKs that the responder put off.",
-    _hw("ack_deferred", "rxe"),
-)
-SENDS_TX = counter(
-    "fabric_rdma_sends_tx_total",
-    "requests",
-    "Send requests posted by this device.",
-    _hw("rdma_sends", "rxe"),
-)
-SENDS_RX = counter(
-    "fabric_rdma_sends_rx_total",
-    "requests",
-    "Send requests received by this device.",
-    _hw("rdma_recvs", "rxe"),
+    hw("req_rnr_retries_exceeded", "mlx5", 32),
+    hw("retry_rnr_exceeded_err", "rxe"),
+    hw("sq_num_rree", "mlx4", 32),
 )
 
 METRICS: Final = tuple(row for row in list(globals().values()) if isinstance(row, Metric))

@@ -9,10 +9,10 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from collectors.model.catalogue import infiniband, interface, ip, rdma
+from collectors.model.catalogue import infiniband, interface, ip, rdma, rdma_errors, rdma_work
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, ip, interface, infiniband)
+_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, infiniband)
 
 
 def _by_name() -> Mapping[str, Metric]:
