@@ -21,7 +21,7 @@ from collectors.host.kernel_file import (
     target,
 )
 from collectors.model.catalogue.registry import columns
-from collectors.model.entities import Netdev
+from collectors.model.entities import Interface, Netdev
 from collectors.model.errors import FabricError
 from collectors.model.facts import Attribute, Facts, Setting
 from collectors.model.metric import Column
@@ -40,6 +40,27 @@ OPER_STATES: Final[Mapping[str, int]] = {
 _FACTS_NS: Final = 30_000_000_000
 # The kernel refuses these while the interface is down, and speed where there is none.
 _MAY_REFUSE: Final = frozenset({"carrier", "speed"})
+
+
+def read_values(
+    path: str, end: Netdev | Interface, gaps: GapLog
+) -> Iterator[tuple[Column, int | float]]:
+    """Yield what the files of an interface say; what cannot be read is a gap of `end`."""
+    for key, column in columns("netdev").items():
+        try:
+            if key == "operstate":
+                state = OPER_STATES.get(read_text(f"{path}/{key}"))
+                if state is not None:
+                    yield column, state
+            elif key == "speed":
+                text = read_text(f"{path}/{key}")
+                if text not in ("-1", "4294967295"):  # unknown, as new and old kernels say
+                    yield column, parse_count(text.encode())
+            else:
+                yield column, read_count(f"{path}/{key}")
+        except Unreadable as why:
+            if not (why.reason == "EINVAL" and key in _MAY_REFUSE):
+                gaps.add(end, key, why.reason, why.detail)
 
 
 class NetdevCollector:
@@ -65,7 +86,7 @@ class NetdevCollector:
             if not index:
                 gaps.add(netdev, "interface", "gone", f"{path} is not there")
                 continue
-            values = dict(self._values(path, netdev, gaps))
+            values = dict(read_values(path, netdev, gaps))
             if values:
                 readings.append(
                     Reading(netdev, values, clock(), f"{self._context.boot_id}:{index}")
@@ -82,24 +103,6 @@ class NetdevCollector:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-    @staticmethod
-    def _values(path: str, netdev: Netdev, gaps: GapLog) -> Iterator[tuple[Column, int | float]]:
-        for key, column in columns("netdev").items():
-            try:
-                if key == "operstate":
-                    state = OPER_STATES.get(read_text(f"{path}/{key}"))
-                    if state is not None:
-                        yield column, state
-                elif key == "speed":
-                    text = read_text(f"{path}/{key}")
-                    if text not in ("-1", "4294967295"):  # unknown, as new and old kernels say
-                        yield column, parse_count(text.encode())
-                else:
-                    yield column, read_count(f"{path}/{key}")
-            except Unreadable as why:
-                if not (why.reason == "EINVAL" and key in _MAY_REFUSE):
-                    gaps.add(netdev, key, why.reason, why.detail)
 
     def _facts(self, netdevs: dict[str, Netdev], gaps: GapLog) -> Facts:
         settings: list[Setting] = []

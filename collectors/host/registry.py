@@ -6,7 +6,9 @@ from collectors.host.context import HostCollector
 from collectors.host.hw_counters import HW_COUNTERS
 from collectors.host.ip_ecn import IP_ECN
 from collectors.host.netdev import NETDEV
+from collectors.host.qdisc import QDISC
 from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST
+from collectors.host.topology import TOPOLOGY
 from collectors.host.verbs import VERBS
 
 HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
@@ -16,5 +18,7 @@ HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
     HW_COUNTERS,
     IP_ECN,
     NETDEV,
+    QDISC,
+    TOPOLOGY,
     VERBS,
 )

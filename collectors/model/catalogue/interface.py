@@ -141,6 +141,7 @@ QUEUE_ECN_MARKED = counter(
     "packets",
     "Packets that the egress queue marked with congestion experienced.",
     Source("qdisc", "red marked", width=32),
+    Source("qdisc", "fq_codel ecn_mark", width=32),
     on=_QUEUE,
 )
 QUEUE_BACKLOG = gauge(

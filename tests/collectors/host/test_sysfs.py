@@ -181,7 +181,7 @@ def test_s10_rates_that_are_none(text):
 
 
 def test_s11_no_rdma_is_empty_and_silent(host, clock):
-    for row in HOST_COLLECTORS:
+    for row in (row for row in HOST_COLLECTORS if row.on):
         result = row.build(host()).read(clock)
         assert (result.readings, result.gaps) == ((), ())
 
