@@ -1,4 +1,4 @@
-"""Agents inside the lab: one per simulated host, each seeing nothing but its own device.
+"""Agents inside the lab: one per simulated host and one on the switch, each seeing only its own.
 
 They are the product's own command, `fabric-agent run --config FILE`, as a user would start it;
 config, spool and log of each are in the lab's folder. Under emulation a start takes seconds, so
@@ -20,21 +20,32 @@ from typing import Any
 
 import yaml
 
-from simlab.rxe.fabric import rdma_device
+from simlab.rxe.fabric import SWITCH, rdma_device, switch_port
 from simlab.rxe.lab import Lab, inner_metrics_port
 from simlab.rxe.machine import LabError
 
+HOST_ONLY = ("sysfs", "sysfs_errors", "sysfs_rest", "hw_counters", "ip_ecn", "netdev", "verbs")
 LOOPBACK = {"localhost", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104  compared, not bound
 
 
 def agent_config(lab: Lab, host: str, tuner: str, interval_s: float) -> dict[str, Any]:
-    """Return the configuration of a host's agent; `tuner` is host:port as seen from outside."""
+    """Return the configuration of a host's (or the switch's) agent.
+
+    `tuner` is host:port as seen from outside the lab.
+    """
+    cables = lab.folder / f"cables-{host}.yaml"
     config: dict[str, Any] = {
         "agent": host,
         "interval": interval_s,
         "devices": {"include": [rdma_device(host), host]},
         "metrics": {"address": "0.0.0.0", "port": inner_metrics_port(host)},  # noqa: S104
+        "collectors": {"topology": {"on": True, "options": {"file": str(cables)}}},
     }
+    if host == SWITCH:
+        config["devices"] = {"include": ["p[1-8]"]}
+        # A switch has no RDMA device; everything about its ports is in its queues.
+        config["collectors"] |= {name: {"on": False} for name in HOST_ONLY}
+        config["collectors"]["qdisc"] = {"on": True, "options": {"switch": SWITCH}}
     if tuner:
         address, _, port = tuner.rpartition(":")
         inside = lab.outer(int(port)) if address in LOOPBACK else tuner
@@ -49,19 +60,30 @@ def start_agents(
 
     Raises LabError where there is no fabric-agent.
     """
-    command = agent_command()
-    for host in hosts if hosts is not None else lab.hosts:
+    for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:
         config = lab.folder / f"agent-{host}.yaml"
+        (lab.folder / f"cables-{host}.yaml").write_text(yaml.safe_dump(cables_of(lab, host)))
         (lab.folder / "spool" / host).mkdir(parents=True, exist_ok=True)
         config.write_text(yaml.safe_dump(agent_config(lab, host, tuner, interval_s)))
-        start_agent(lab, host, [*command, "run", "--config", str(config)])
+        start_agent(lab, host)
 
 
-def start_agent(lab: Lab, host: str, argv: list[str] | None = None) -> Path:
+def start_agent(lab: Lab, host: str) -> Path:
     """Start one host's agent, again after a crash or stop; the path of its log."""
-    config = lab.folder / f"agent-{host}.yaml"
-    argv = argv or [*agent_command(), "run", "--config", str(config)]
-    return lab.start_command(f"agent-{host}", argv, env=inside_environment())
+    argv = [*agent_command(), "run", "--config", str(lab.folder / f"agent-{host}.yaml")]
+    env = inside_environment()
+    return lab.start_command(f"agent-{host}", argv, on_switch=host == SWITCH, env=env)
+
+
+def cables_of(lab: Lab, host: str) -> dict[str, Any]:
+    """Return what LLDP would tell a host: its own cable; the switch knows all of them."""
+    return {
+        "links": [
+            [{"host": name, "netdev": name}, {"switch": SWITCH, "interface": switch_port(name)}]
+            for name in lab.hosts
+            if host in (name, SWITCH)
+        ]
+    }
 
 
 def kill_agent(lab: Lab, host: str) -> None:
@@ -82,7 +104,7 @@ def stop_agents(lab: Lab, wait_s: float = 30.0) -> dict[str, int]:
 def wait_for_agents(lab: Lab, hosts: Iterable[str] | None = None, timeout_s: float = 90.0) -> None:
     """Wait until every agent serves its metrics. Raises LabError naming the one that does not."""
     until = time.monotonic() + timeout_s
-    for host in hosts if hosts is not None else lab.hosts:
+    for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:
         while True:
             try:
                 scrape(lab, host)

@@ -10,6 +10,8 @@ ifb device behind the receiving end, where no counter of host or switch port sho
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from simlab.rxe.scenario import Link, Scenario, host_names
 
 SWITCH = "sw"
@@ -41,8 +43,11 @@ def rdma_device(host: str) -> str:
     return f"rxe_{host}"
 
 
-def create(count: int) -> str:
-    """Shell script that builds a fabric of `count` hosts, links up, no limits yet."""
+def create(count: int, management: str = "") -> str:
+    """Shell script that builds a fabric of `count` hosts, links up, no limits yet.
+
+    `management`: shell lines that give the switch's namespace a way out, for its agent.
+    """
     hosts = host_names(count)
     outside: list[str] = []
     inside = [
@@ -84,6 +89,8 @@ def create(count: int) -> str:
             f"modprobe -a {' '.join(MODULES)}",
             f"ip netns add {SWITCH}",
             f"ip netns exec {SWITCH} sysctl -qw {no_ipv6}",
+            f"ip -n {SWITCH} link set lo up",
+            management,
             _batch("ip -batch -", outside),
             *(f"sysctl -qw net.ipv6.conf.{host}.accept_ra=0" for host in hosts),
             _batch(f"ip -n {SWITCH} -batch -", inside),
@@ -115,55 +122,67 @@ def destroy() -> str:
 
 def settings(scenario: Scenario) -> str:
     """Shell script that gives every link of a standing fabric its rate, queue, MTU and cable."""
-    links = [link_settings(host, scenario.link(host)) for host in scenario.hosts]
-    return "\n".join(["set -e", *links])
+    return link_settings({host: scenario.link(host) for host in scenario.hosts})
 
 
-def link_settings(host: str, link: Link) -> str:
-    """Shell script for one link; safe to repeat with other values while traffic runs."""
-    port = switch_port(host)
+def link_settings(links: Mapping[str, Link]) -> str:
+    """Shell script for the links of these hosts; safe to repeat while traffic runs."""
+    parts = ["set -e"]
+    for ends, on_switch in ((links, False), ({switch_port(h): k for h, k in links.items()}, True)):
+        namespace = f"-n {SWITCH}" if on_switch else ""
+        mtus, cables, queues = [], [], []
+        for end, link in ends.items():
+            mtu = link.switch_mtu if on_switch else link.host_mtu
+            mtus.append(f"link set {end} mtu {mtu}")
+            queues += _queues(end, link, on_switch=on_switch)
+            if link.loss_ratio or link.delay_s:
+                cables.append(end)
+                queues += _cable(end, link)
+        parts += [
+            _batch(f"ip {namespace} -batch -", mtus),
+            # What is not there cannot be deleted, and does not matter.
+            _batch(
+                f"tc {namespace} -force -batch - >/dev/null 2>&1 || true",
+                [f"qdisc del dev {end} ingress" for end in ends],
+            ),
+            *(
+                f"ip {namespace} link add cable-{end} type ifb 2>/dev/null || true"
+                for end in cables
+            ),
+            *(f"ip {namespace} link set cable-{end} mtu 9216 up" for end in cables),
+            _batch(f"tc {namespace} -batch -", queues),
+        ]
+    return "\n".join(parts)
+
+
+def _queues(end: str, link: Link, *, on_switch: bool) -> list[str]:
+    """Shaper of one end of a link; RED below it at the switch's end."""
     burst = TBF_BURST_FRAMES * (max(link.host_mtu, link.switch_mtu) + 18)
-    shaper = f"tbf rate {link.rate_bps}bit burst {burst}"
+    shaper = f"qdisc replace dev {end} root handle 1: tbf rate {link.rate_bps}bit burst {burst}"
+    if not on_switch:  # a NIC does not drop its own packets: there is room for every window
+        return [f"{shaper} limit 8000000"]
     queue = link.queue
-    marking = "ecn" if queue.ecn else ""
     red = (
         f"red limit {queue.limit_bytes} min {queue.kmin_bytes} max {queue.kmax_bytes}"
         f" avpkt {RED_AVERAGE_PACKET} burst {_red_burst(queue.kmin_bytes, queue.kmax_bytes)}"
-        f" probability {queue.pmax_ratio} bandwidth {link.rate_bps}bit {marking}"
+        f" probability {queue.pmax_ratio} bandwidth {link.rate_bps}bit"
     )
-    switch_tc = f"tc -n {SWITCH} qdisc replace dev {port}"
-    lines = [
-        f"ip link set {host} mtu {link.host_mtu}",
-        f"ip -n {SWITCH} link set {port} mtu {link.switch_mtu}",
-        # A NIC does not drop its own packets: the host's shaper has room for every window.
-        f"tc qdisc replace dev {host} root handle 1: {shaper} limit 8000000",
-        f"{switch_tc} root handle 1: {shaper} limit {queue.limit_bytes}",
-        f"{switch_tc} parent 1:1 handle 10: {red}",
-        _cable(host, "", host, link),
-        _cable(port, f"-n {SWITCH}", host, link),
+    return [
+        f"{shaper} limit {queue.limit_bytes}",
+        f"qdisc replace dev {end} parent 1:1 handle 10: {red} {'ecn' if queue.ecn else ''}",
     ]
-    return "\n".join(lines)
 
 
-def _cable(device: str, namespace: str, host: str, link: Link) -> str:
+def _cable(end: str, link: Link) -> list[str]:
     """Loss and delay of what arrives at one end of a cable."""
-    cable = f"cable-{host}"
-    if not link.loss_ratio and not link.delay_s:
-        return f"tc {namespace} qdisc del dev {device} ingress 2>/dev/null || true"
-    netem = (
-        f"netem limit 100000 delay {link.delay_s * 1e6:.0f}us loss random {link.loss_ratio * 100}%"
-    )
-    redirect = f"action mirred egress redirect dev {cable}"
-    return "\n".join(
-        [
-            f"ip {namespace} link add {cable} type ifb 2>/dev/null || true",
-            f"ip {namespace} link set {cable} mtu 9216 up",
-            f"tc {namespace} qdisc replace dev {cable} root handle 1: {netem}",
-            f"tc {namespace} qdisc del dev {device} ingress 2>/dev/null || true",
-            f"tc {namespace} qdisc add dev {device} ingress",
-            f"tc {namespace} filter add dev {device} ingress matchall {redirect}",
-        ]
-    )
+    delay = f"delay {link.delay_s * 1e6:.0f}us" if link.delay_s else ""
+    loss = f"loss random {link.loss_ratio * 100}%" if link.loss_ratio else ""
+    cable = f"cable-{end}"
+    return [
+        f"qdisc replace dev {cable} root handle 1: netem limit 100000 {delay} {loss}",
+        f"qdisc add dev {end} ingress",
+        f"filter add dev {end} ingress matchall action mirred egress redirect dev {cable}",
+    ]
 
 
 def _red_burst(kmin: int, kmax: int) -> int:

@@ -26,7 +26,15 @@ from msgspec import Struct
 
 from simlab.rxe import fabric
 from simlab.rxe.counters import SNAPSHOT, Counters, parse_counters, retransmissions, since
-from simlab.rxe.machine import HERE, PYTHON, LabError, Machine, Where, start
+from simlab.rxe.machine import (
+    HERE,
+    PYTHON,
+    SWITCH_MANAGEMENT,
+    LabError,
+    Machine,
+    Where,
+    start,
+)
 from simlab.rxe.scenario import Change, Flow, Scenario, flows, host_names, with_change
 
 METRICS_PORT = 9400  # host hN's agent serves its metrics on 9400 + N, the switch's on 9400
@@ -106,9 +114,9 @@ class Lab:
         return host_names(self.host_count)
 
     def __enter__(self) -> Self:
-        ports = tuple(METRICS_PORT + number for number in range(9))
         self._machine = start(
-            ports=ports,
+            ports=tuple(METRICS_PORT + number for number in range(1, 9)),
+            switch_port=METRICS_PORT,
             where=self._where,
             cleanup=fabric.destroy(),
             cpus=self._cpus,
@@ -119,7 +127,7 @@ class Lab:
             if self.machine.kind == "host":
                 self._refuse_foreign_names()
             self._say(f"booted in {self.machine.boot_s:.0f} s; building {self.host_count} hosts")
-            self.machine.sh(fabric.create(self.host_count), timeout_s=120)
+            self._create(self.host_count)
         except BaseException:
             self.close()
             raise
@@ -144,17 +152,18 @@ class Lab:
     def apply(self, scenario: Scenario) -> None:
         """Give the fabric the scenario's links; the number of hosts is changed if it must be."""
         if scenario.fabric.hosts != self.host_count:
-            self.machine.sh(fabric.destroy() + "\n" + fabric.create(scenario.fabric.hosts))
-            self.host_count = scenario.fabric.hosts
+            self.machine.sh(fabric.destroy(), timeout_s=120)
+            self._create(scenario.fabric.hosts)
         self.machine.sh(fabric.settings(scenario), timeout_s=120)
         self.scenario = scenario
 
     def change(self, change: Change) -> Scenario:
         """Apply one change: to a link at once, to a flow from the next traffic run on."""
         scenario = with_change(self._applied(), change)
-        for host in scenario.hosts:
-            if scenario.link(host) != self._applied().link(host):
-                self.machine.sh(fabric.link_settings(host, scenario.link(host)))
+        links = {host: scenario.link(host) for host in scenario.hosts}
+        changed = {h: link for h, link in links.items() if link != self._applied().link(h)}
+        if changed:
+            self.machine.sh(fabric.link_settings(changed))
         self.scenario = scenario
         return scenario
 
@@ -246,6 +255,11 @@ class Lab:
         return f"{self.machine.outer}:{port}"
 
     # --- inside ------------------------------------------------------------------------------
+
+    def _create(self, hosts: int) -> None:
+        management = "" if self.machine.kind == "host" else SWITCH_MANAGEMENT
+        self.machine.sh(fabric.create(hosts, management), timeout_s=120)
+        self.host_count = hosts
 
     def _applied(self) -> Scenario:
         if self.scenario is None:

@@ -28,10 +28,17 @@ from simlab.rxe.kernel import KernelError, LabKernel, fetch_kernel
 HERE = Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"  # the distribution's: pyverbs belongs to it, and it starts fastest
 GUEST_ADDRESS = "10.0.2.15"
+SWITCH_ADDRESS = "10.0.2.16"  # of the switch's namespace, for the agent that runs on it
 OUTER_ADDRESS = "10.0.2.2"
 CONTROL_PORT = 9399
 BOOT_TIMEOUT_S = 150.0
 KVM_PROBE_S = 12.0
+# What gives the switch's namespace in the VM its own address on the management network.
+SWITCH_MANAGEMENT = f"""modprobe macvlan
+ip link add link mgmt name mgmt netns sw type macvlan mode bridge
+ip -n sw addr add {SWITCH_ADDRESS}/24 dev mgmt
+ip -n sw link set mgmt up
+ip -n sw route add default via {OUTER_ADDRESS}"""
 Where = Literal["auto", "vm", "host"]
 
 
@@ -120,6 +127,7 @@ def why_not(where: Where = "auto") -> str | None:
 def start(
     *,
     ports: tuple[int, ...] = (),
+    switch_port: int = 0,
     where: Where = "auto",
     cpus: int = 2,
     memory_mib: int = 2048,
@@ -128,6 +136,7 @@ def start(
 ) -> Machine:
     """Start the lab machine and connect; `ports` of the lab become reachable on 127.0.0.1.
 
+    `switch_port` likewise, of the switch's own address (VM only).
     `cleanup` is a shell script that takes the fabric off the host again (host mode only).
     Raises LabError.
     """
@@ -143,7 +152,7 @@ def start(
             say("starting the lab on this host (its kernel has rdma_rxe)")
             machine = _start_on_host(folder, token, ports, cleanup)
         else:
-            machine = _start_vm(folder, token, ports, cpus, memory_mib, say)
+            machine = _start_vm(folder, token, ports, switch_port, cpus, memory_mib, say)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -167,6 +176,7 @@ def _start_vm(
     folder: Path,
     token: str,
     ports: tuple[int, ...],
+    switch_port: int,
     cpus: int,
     memory_mib: int,
     say: Callable[[str], None],
@@ -175,9 +185,12 @@ def _start_vm(
     kvm = kvm_works(kernel)
     kind: Literal["kvm", "tcg"] = "kvm" if kvm else "tcg"
     say(f"booting kernel {kernel.release} in QEMU ({'KVM' if kvm else 'emulated: no usable KVM'})")
-    inner = (CONTROL_PORT, *ports)
+    inner = (CONTROL_PORT, *ports, *((switch_port,) if switch_port else ()))
     outer = dict(zip(inner, _free_ports(len(inner)), strict=True))
-    net = ["user", "id=lab", *(f"hostfwd=tcp:127.0.0.1:{o}-:{i}" for i, o in outer.items())]
+    net = ["user", "id=lab"]
+    for port, forward in outer.items():
+        address = SWITCH_ADDRESS if port == switch_port else GUEST_ADDRESS
+        net.append(f"hostfwd=tcp:127.0.0.1:{forward}-{address}:{port}")
     init = folder / "init.sh"
     init.write_text(_guest_init(folder))
     init.chmod(0o755)
@@ -210,9 +223,10 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 for path in /sys/class/net/*; do
   [ -e "$path/device" ] || continue
   nic=${{path##*/}}
-  sysctl -qw net.ipv6.conf.$nic.disable_ipv6=1
-  ip addr add {GUEST_ADDRESS}/24 dev "$nic"
-  ip link set "$nic" up
+  ip link set "$nic" down name mgmt
+  sysctl -qw net.ipv6.conf.mgmt.disable_ipv6=1
+  ip addr add {GUEST_ADDRESS}/24 dev mgmt
+  ip link set mgmt up
   ip route add default via {OUTER_ADDRESS}
 done
 ip link set lo up

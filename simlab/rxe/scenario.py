@@ -62,7 +62,7 @@ class Fabric(Struct, frozen=True, forbid_unknown_fields=True):
     """Defaults of all links; rates under emulation are tens of Mbit/s."""
 
     hosts: Annotated[int, Meta(ge=2, le=8)] = 4
-    rate_bps: Bps = 10_000_000
+    rate_bps: Bps = 5_000_000
     mtu: Mtu = 1500
     delay_s: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     queue: Queue = Queue()

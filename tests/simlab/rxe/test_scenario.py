@@ -165,8 +165,8 @@ def test_a_wrong_change_says_what_and_where(change, says):
 
 def test_the_cable_is_only_there_when_it_is_bad():
     scenario = small()
-    assert "netem" in fabric.link_settings("h2", scenario.link("h2"))
-    assert "netem" not in fabric.link_settings("h1", scenario.link("h1"))
+    assert "netem" in fabric.link_settings({"h2": scenario.link("h2")})
+    assert "netem" not in fabric.link_settings({"h1": scenario.link("h1")})
 
 
 def test_place_needs_a_known_kind():
