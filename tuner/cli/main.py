@@ -2,9 +2,15 @@
 
 import typer
 
+from tuner.cli import suggest
+
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
 
 @app.callback()
 def main() -> None:
     """Find the cause of fabric trouble and recommend settings, with evidence."""
+
+
+for command in suggest.COMMANDS:
+    app.command()(command)

@@ -1,0 +1,111 @@
+"""`tuner suggest` and `tuner explain` on recordings: answers, formats, exit codes, errors."""
+
+import json
+
+import msgspec
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.tuner.recorded import LOSSY, record
+from tuner.advice.document import SuggestDocument
+from tuner.cli.main import app
+
+
+def run(*args):
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture(scope="module")
+def lossy(tmp_path_factory):
+    return record(tmp_path_factory.mktemp("recordings") / "lossy", LOSSY)
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    return record(tmp_path_factory.mktemp("recordings") / "healthy", {})
+
+
+def test_a_fault_gives_exit_code_3_and_a_table_that_fits(lossy):
+    shown = run("suggest", "--source", f"dir={lossy}")
+    assert shown.exit_code == 3
+    assert "packets are lost on the way to h2 rxe2/1" in " ".join(shown.output.split())
+    assert max(len(line) for line in shown.output.splitlines()) <= 100
+
+
+def test_json_is_the_documented_schema(lossy):
+    shown = run("suggest", "--source", f"dir={lossy}", "--format", "json")
+    assert shown.exit_code == 3
+    document = msgspec.json.decode(shown.output, type=SuggestDocument)
+    [rec] = document.recommendations
+    assert rec.knob == "link_repair"
+    assert rec.scope.entity == "link/interface%2Fsw%2Fp2/netdev%2Fh2%2Fh2"
+    assert rec.because == [document.findings[0].id]
+    assert document.agents == ["h1", "h2", "h3", "h4", "sw"]
+    [seen] = [
+        item
+        for item in document.findings[0].evidence
+        if item.metric == "node_infiniband_out_of_sequence_packets_received_total"
+    ]
+    assert seen.value == 60 * 6
+    assert seen.until_ns - seen.since_ns == 30 * 10**9
+    again = yaml.safe_load(run("suggest", "--source", f"dir={lossy}", "--format", "yaml").output)
+    assert again == json.loads(shown.output)
+
+
+def test_since_looks_back_from_the_newest_reading(lossy):
+    shown = run("suggest", "--source", f"dir={lossy}", "--since", "11s", "--format", "json")
+    document = msgspec.json.decode(shown.output, type=SuggestDocument)
+    seen = document.findings[0].evidence[0]
+    assert seen.value == 60 * 2
+
+
+def test_healthy_is_silent_with_exit_code_0(healthy):
+    shown = run("suggest", "--source", f"dir={healthy}")
+    assert shown.exit_code == 0
+    assert "nothing found" in shown.output
+    document = run("suggest", "--source", f"dir={healthy}", "--format", "json").output
+    assert json.loads(document)["findings"] == []
+
+
+def test_explain_takes_the_id_of_a_finding_or_of_its_cure(lossy):
+    document = json.loads(run("suggest", "--source", f"dir={lossy}", "--format", "json").output)
+    finding, rec = document["findings"][0], document["recommendations"][0]
+    for wanted in (finding["id"], finding["id"][:5], rec["id"]):
+        shown = run("explain", wanted, "--source", f"dir={lossy}")
+        assert shown.exit_code == 0
+        for word in ("Evidence", "refuted if", "undo", "predicted", rec["id"]):
+            assert word in shown.output
+    machine = run("explain", rec["id"], "--source", f"dir={lossy}", "--format", "json")
+    assert json.loads(machine.output)["finding"]["id"] == finding["id"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--source", "dir=/nonexistent"], 1, "/nonexistent"),
+        (["--source", "file=x"], 2, "dir=PATH"),
+        (["--since", "ten minutes"], 2, "ten minutes"),
+        (["--tuner", "127.0.0.1:1"], 1, "127.0.0.1:1"),
+        (["--format", "xml"], 2, "xml"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_code(args, code, words):
+    shown = run("suggest", *args)
+    assert shown.exit_code == code
+    assert words in shown.stderr
+    if code == 1:
+        assert shown.stderr.count("\n") == 1
+
+
+def test_an_unknown_id_names_those_that_exist(lossy):
+    shown = run("explain", "zzzz", "--source", f"dir={lossy}")
+    assert shown.exit_code == 1
+    assert "there are:" in shown.stderr
+
+
+def test_a_folder_of_something_else_is_told(tmp_path):
+    (tmp_path / "letter.txt").write_text("hello")
+    shown = run("suggest", "--source", f"dir={tmp_path}")
+    assert shown.exit_code == 1
+    assert "no segment" in shown.stderr

@@ -1,0 +1,85 @@
+"""Options that the tuner's commands share, and how errors reach the user: as one line."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from collectors.model.errors import ConfigInvalid, FabricError
+
+if TYPE_CHECKING:
+    from tuner.store.window import Window
+
+USAGE = 2
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+TunerAddress = Annotated[
+    str,
+    typer.Option(
+        "--tuner",
+        metavar="HOST:PORT",
+        envvar="FABRIC_TUNER",
+        help="the running tuner [127.0.0.1:9837]",
+        show_default=False,
+    ),
+]
+Source = Annotated[
+    str,
+    typer.Option("--source", metavar="dir=PATH", help="a recording instead", show_default=False),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since",
+        metavar="SPAN",
+        help="how far to look back: 90s, 10m, 2h [5m; all of a recording]",
+        show_default=False,
+    ),
+]
+Answer = Annotated[Format, typer.Option("--format", help="how to write the answer")]
+
+
+def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
+    """Return the window that the options ask for, and its source's name. Raises FabricError."""
+    from tuner.store.sources import open_window
+
+    return open_window(source, "" if source else tuner, since)
+
+
+@contextlib.contextmanager
+def reporting() -> Iterator[None]:
+    """Turn the project's errors into one line on stderr and exit code 1 (2 for usage)."""
+    try:
+        yield
+    except ConfigInvalid as error:
+        fail(str(error), USAGE)
+    except FabricError as error:
+        fail(str(error))
+
+
+def fail(text: str, code: int = 1) -> NoReturn:
+    """Say one line on stderr and end."""
+    print(f"tuner: {text}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def made_by() -> str:
+    """Return name and version of this program."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    with contextlib.suppress(PackageNotFoundError):
+        return f"tuner {version('fabric-tuner')}"
+    return "tuner"

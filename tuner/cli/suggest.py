@@ -1,0 +1,140 @@
+"""`tuner suggest` and `tuner explain`: what is wrong, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
+
+if TYPE_CHECKING:
+    from tuner.advice.recommendation import Recommendation
+    from tuner.diagnosis.finding import Diagnosis
+    from tuner.store.window import Window
+
+RECOMMENDED = 3
+"""Exit code: there is something to do."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Everything that one look at a window gives."""
+
+    window: Window
+    diagnosis: Diagnosis
+    recommendations: tuple[Recommendation, ...]
+    source: str
+
+
+def advise(window: Window, source: str) -> Advice:
+    """Return what the rules and cures say of a window."""
+    from tuner.advice.recommend import recommend
+    from tuner.diagnosis.diagnose import diagnose
+    from tuner.diagnosis.registry import RULES
+    from tuner.fabric.graph import build_fabric
+
+    fabric = build_fabric(window)
+    diagnosis = diagnose(window, fabric, RULES)
+    return Advice(window, diagnosis, recommend(diagnosis, window, fabric), source)
+
+
+def suggest(
+    tuner: TunerAddress = "",
+    source: Source = "",
+    since: Since = "",
+    answer: Answer = Format.table,
+    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema and end")] = False,
+) -> None:
+    """Name what is wrong and recommend what to change.
+
+    Exit codes: 0 nothing to do, 3 recommendations, 1 error, 2 usage.
+    """
+    if schema:
+        from tuner.advice.document import json_schema
+
+        print(_json(json_schema()))
+        return
+    advice = _look(tuner, source, since)
+    if answer is Format.table:
+        from tuner.cli import show
+
+        show.console().print(show.suggestion(advice.diagnosis, advice.recommendations))
+    else:
+        print(_text(_document(advice), answer))
+    raise typer.Exit(RECOMMENDED if advice.recommendations else 0)
+
+
+def explain(
+    finding: Annotated[str, typer.Argument(help="id of a finding or recommendation, or its begin")],
+    tuner: TunerAddress = "",
+    source: Source = "",
+    since: Since = "",
+    answer: Answer = Format.table,
+) -> None:
+    """Show everything about one finding: evidence, what would refute it, cure, undo."""
+    advice = _look(tuner, source, since)
+    by_recommendation = [
+        rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)
+    ]
+    wanted = by_recommendation[0] if len(by_recommendation) == 1 else finding
+    chosen = advice.diagnosis.finding(wanted)
+    if chosen is None:
+        known = ", ".join(item.id for item in advice.diagnosis.findings) or "none"
+        fail(f"{finding}: no such finding, or not one alone; there are: {known}")
+    cures = [rec for rec in advice.recommendations if chosen.id in rec.because]
+    if answer is Format.table:
+        from tuner.cli import show
+
+        show.console().print(show.explanation(chosen, cures))
+        return
+    from tuner.advice.document import finding_document, recommendation_document
+
+    document = {
+        "schema": "fabric-tuner/explain/1",
+        "finding": finding_document(chosen),
+        "recommendations": [recommendation_document(rec) for rec in cures],
+    }
+    print(_text(document, answer))
+
+
+def _look(tuner: str, source: str, since: str) -> Advice:
+    from tuner.cli.options import look
+
+    with reporting():
+        window, named = look(tuner, source, since)
+        return advise(window, named)
+
+
+def _document(advice: Advice) -> Any:
+    from tuner.advice.document import suggest_document
+
+    return suggest_document(
+        advice.diagnosis,
+        advice.recommendations,
+        source=advice.source,
+        agents=advice.window.agents,
+        made_by=made_by(),
+    )
+
+
+def _text(document: Any, answer: str) -> str:
+    import msgspec
+
+    if answer == "yaml":
+        import yaml
+
+        plain = msgspec.to_builtins(document)
+        return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip()
+    return _json(document)
+
+
+def _json(document: Any) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(document)).decode()
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (suggest, explain)
