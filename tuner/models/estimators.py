@@ -1,0 +1,240 @@
+"""What telemetry tells of the traffic: point value, 90 % interval and what was assumed.
+
+Inputs are plain arrays over the windows of one span: deltas, rates or ratios, evenly spaced.
+Neighbouring windows are correlated; intervals of means allow for it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.stats import beta, chi2, t
+
+from collectors.model.dcqcn import DcqcnParameters
+from tuner.models.dcqcn_fixed_point import PACKET_BYTES, FluidConstants, marking_at_equilibrium
+
+Floats = NDArray[np.float64]
+LEVEL = 0.9
+_TAIL = (1 - LEVEL) / 2
+_MOST_FLOWS = 1e5
+
+
+class TooFewWindowsError(ValueError):
+    """The span has not enough windows, or none with traffic, for an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its 90 % interval and the assumptions that it rests on."""
+
+    value: float
+    low: float
+    high: float
+    assumptions: tuple[str, ...]
+
+
+def _mean_half_width(values: Floats) -> tuple[float, float]:
+    """Return the half-width of the mean's interval and its standard error.
+
+    Windows are taken as AR(1): the first autocorrelation, corrected for its bias in short series
+    (Kendall), says how many independent windows they are worth.
+    """
+    count = len(values)
+    off = values - values.mean()
+    spread = float(off @ off)
+    if spread <= 0:
+        return 0.0, 0.0
+    raw = float(off[1:] @ off[:-1]) / spread
+    correlation = min(max(raw + (1 + 4 * raw) / count, 0.0), 0.98)
+    worth = max(2.0, count * (1 - correlation) / (1 + correlation))
+    error = math.sqrt(spread / (count - 1) * (count / worth) / count)
+    # Variance of a correlated series is underestimated by the part its mean took along.
+    error *= math.sqrt(worth / (worth - 1)) if correlation > 0 else 1.0
+    return float(t.ppf(1 - _TAIL, max(1.0, worth - 1))) * error, error
+
+
+def _checked(values: Floats, least: int = 5) -> Floats:
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) < least:
+        raise TooFewWindowsError(f"needs at least {least} windows, got {len(values)}")
+    return values
+
+
+def offered_load(rates_bps: Floats, link_bps: float) -> Estimate:
+    """Return the load of a link, 0..1, from its rate per window; raises TooFewWindowsError."""
+    ratio = _checked(rates_bps) / link_bps
+    half, _ = _mean_half_width(ratio)
+    mean = float(ratio.mean())
+    return Estimate(
+        mean,
+        max(0.0, mean - half),
+        mean + half,
+        ("the load is stationary over the span", "a saturated link hides what it held back"),
+    )
+
+
+def marking_ratio(marked: Floats, packets: Floats) -> Estimate:
+    """Return the marking probability from CE-marked and all packets per window.
+
+    Beta (Jeffreys) interval with the counts thinned by their overdispersion, so that marks that
+    come in bursts do not pretend to be independent. Raises TooFewWindowsError.
+    """
+    packets = _checked(packets)
+    marked = _checked(marked)
+    seen, hits = float(packets.sum()), float(marked.sum())
+    if seen <= 0:
+        raise TooFewWindowsError("no packet in any window")
+    p = hits / seen
+    dispersion = 1.0
+    if 0 < p < 1:
+        residual = marked - p * packets
+        _, error = _mean_half_width(residual)
+        dispersion = max(1.0, (error * len(packets)) ** 2 / (seen * p * (1 - p)))
+    hits, missed = hits / dispersion, (seen - hits) / dispersion
+    low = float(beta.ppf(_TAIL, hits + 0.5, missed + 0.5)) if hits > 0 else 0.0
+    high = float(beta.ppf(1 - _TAIL, hits + 0.5, missed + 0.5))
+    return Estimate(
+        p, low, high, ("every packet of the queue is ECN-capable", "nothing upstream marks too")
+    )
+
+
+def flows_at_bottleneck(
+    marking: Estimate, parameters: DcqcnParameters, link_bps: float
+) -> Estimate:
+    """Return how many DCQCN flows share a saturated link, from its marking probability.
+
+    Inverts the exact p*(C/N), which rises with N. An end of the interval outside 1..100000
+    flows stops there.
+    """
+    constants = FluidConstants.of(parameters)
+
+    def flows(p: float) -> float:
+        def gap(log_n: float) -> float:
+            rate = link_bps / math.exp(log_n) / (8 * PACKET_BYTES)
+            return math.log(marking_at_equilibrium(rate, constants)) - math.log(p)
+
+        top = math.log(_MOST_FLOWS)
+        if p <= 0 or gap(0.0) >= 0:
+            return 1.0
+        return _MOST_FLOWS if gap(top) <= 0 else math.exp(float(brentq(gap, 0.0, top, xtol=1e-6)))
+
+    return Estimate(
+        flows(marking.value),
+        flows(marking.low),
+        flows(marking.high),
+        (
+            "the link is saturated and the flows are long",
+            "all flows run these DCQCN parameters and share alike",
+            "the loop is stable: the queue does not swing",
+            *marking.assumptions,
+        ),
+    )
+
+
+def round_trip(in_flight_bytes: Floats, rates_bps: Floats) -> Estimate:
+    """Return the mean round-trip time in seconds by Little's law.
+
+    `in_flight_bytes`: bytes sent and not acknowledged at the sampling times; `rates_bps` of the
+    same QPs over the windows around them. Raises TooFewWindowsError.
+    """
+    in_flight, rates = _checked(in_flight_bytes), _checked(rates_bps)
+    mean_rate = float(rates.mean()) / 8
+    if mean_rate <= 0:
+        raise TooFewWindowsError("no traffic in any window")
+    value = float(in_flight.mean()) / mean_rate
+    half, _ = _mean_half_width(in_flight - value * rates / 8)
+    half /= mean_rate
+    return Estimate(
+        value,
+        max(0.0, value - half),
+        value + half,
+        ("sampling times do not follow the traffic", "queueing is part of the round trip"),
+    )
+
+
+def incast_degree(stall_ratios: Floats) -> Estimate:
+    """Return k of a k-to-1 incast from how much of each window a sender was held back.
+
+    Works on pause durations (PFC) and XmitWait (InfiniBand) alike: k saturated senders are each
+    stalled 1 − 1/k of the time. Raises TooFewWindowsError.
+    """
+    ratios = _checked(stall_ratios)
+    half, _ = _mean_half_width(ratios)
+    mean = float(ratios.mean())
+
+    def degree(ratio: float) -> float:
+        return 1 / (1 - min(max(ratio, 0.0), 1 - 1 / _MOST_FLOWS))
+
+    return Estimate(
+        degree(mean),
+        degree(mean - half),
+        degree(mean + half),
+        ("all senders always have data", "the receiver drains at line rate and serves them alike"),
+    )
+
+
+def burst_size(watermarks_bytes: Floats, senders: float, cell_bytes: float = 1.0) -> Estimate:
+    """Return the mean burst in bytes from queue watermarks, one burst per window.
+
+    A burst that arrives at `senders` times the drain rate peaks at S·(1 − 1/k); watermarks are
+    rounded up to cells. Raises TooFewWindowsError, and ValueError for one sender or fewer.
+    """
+    if senders <= 1:
+        raise ValueError("a queue only builds when more than one sender's rate arrives")
+    peaks = _checked(watermarks_bytes)
+    peaks = peaks[peaks > 0]
+    if len(peaks) < 5:
+        raise TooFewWindowsError(f"needs at least 5 windows with a burst, got {len(peaks)}")
+    sizes = (peaks - cell_bytes / 2) / (1 - 1 / senders)
+    mean = float(sizes.mean())
+    # Burst sizes are skewed; the logarithm of their mean is far less so.
+    half, _ = _mean_half_width(sizes)
+    factor = math.exp(half / mean) if mean > 0 else 1.0
+    return Estimate(
+        mean,
+        mean / factor,
+        mean * factor,
+        ("one burst per window, from an empty queue", "no pause cut the burst short"),
+    )
+
+
+def effective_flows(uplink_bytes: Floats) -> Estimate:
+    """Return how many equal, randomly hashed flows spread as unevenly over the up-links.
+
+    Their counts are multinomial, so N·Σ(x−x̄)²/(x̄·Σx) is χ² with M−1 degrees of freedom. Far
+    fewer than the QPs that are there means lost entropy or polarisation. Raises
+    TooFewWindowsError for fewer than two up-links or none with traffic.
+    """
+    loads = _checked(uplink_bytes, least=2)
+    total = float(loads.sum())
+    if total <= 0:
+        raise TooFewWindowsError("no traffic on any up-link")
+    mean = total / len(loads)
+    uneven = float(((loads - mean) ** 2).sum()) / (mean * total)
+    free = len(loads) - 1
+    low, middle, high = (float(chi2.ppf(q, free)) for q in (_TAIL, 0.5, 1 - _TAIL))
+    scale = math.inf if uneven == 0 else 1 / uneven
+    return Estimate(
+        middle * scale,
+        low * scale,
+        high * scale,
+        ("flows are of equal size over the window", "links are equal and all of them in the group"),
+    )
+
+
+def evenness_probability(uplink_bytes: Floats, flows: int) -> float:
+    """Return the chance that `flows` equal, well hashed flows are at least this uneven.
+
+    Small (under 1 %): the hash, not chance, is to blame. Raises TooFewWindowsError.
+    """
+    loads = _checked(uplink_bytes, least=2)
+    total = float(loads.sum())
+    if total <= 0:
+        raise TooFewWindowsError("no traffic on any up-link")
+    mean = total / len(loads)
+    uneven = float(((loads - mean) ** 2).sum()) / (mean * total)
+    return float(chi2.sf(flows * uneven, len(loads) - 1))
