@@ -37,6 +37,32 @@ def check_config(file: Annotated[Path, typer.Argument(help="YAML file.")]) -> No
         print(f"  {job.name:<16} every {job.interval_s:g} s, deadline {job.deadline_s:g} s")
 
 
+@app.command()
+def run(config: ConfigOption = None) -> None:
+    """Collect, serve /metrics and stream to the tuner until told to stop (the daemon)."""
+    from agent import daemon
+    from agent.config import read_config
+    from collectors.model.errors import FabricError
+
+    try:
+        settings = read_config(config)
+        log_to_stderr(settings.log_level)
+        code = daemon.run(settings, str(config or "defaults"))
+    except FabricError as error:
+        raise fail(error) from error
+    raise typer.Exit(code)
+
+
+def log_to_stderr(level: str) -> None:
+    """Write the log to stderr; under systemd with priorities and without times of our own."""
+    import logging
+    import os
+
+    journal = "JOURNAL_STREAM" in os.environ
+    form = "%(levelname)s %(message)s" if journal else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(level=level.upper(), format=form)
+
+
 def fail(error: Exception) -> typer.Exit:
     """Print an error as one line on stderr and return the exit to raise."""
     typer.echo(f"fabric-agent: {error}", err=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.config import CollectorConfig, Config
-from collectors.host.context import HostContext
+from collectors.host.context import HostContext, NetlinkSocket
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
@@ -55,7 +55,14 @@ def host_context(config: Config) -> HostContext:
         include=config.devices.include,
         exclude=config.devices.exclude,
         boot_id=read_boot_id(Path(config.paths.procfs)),
+        open_netlink=_open_netlink,
     )
+
+
+def _open_netlink(family: int) -> NetlinkSocket:
+    from collectors.host.netlink_socket import open_netlink
+
+    return open_netlink(family)
 
 
 def read_boot_id(procfs: Path) -> str:
@@ -74,6 +81,16 @@ def read_rdma_devices(context: HostContext) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(name for name in names if context.wants(name))
+
+
+def software_version() -> str:
+    """Return the version of the installed distribution, '0' where it runs uninstalled."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("fabric-tuner")
+    except PackageNotFoundError:
+        return "0"
 
 
 def _host(config: Config, file: str) -> Iterator[Job]:

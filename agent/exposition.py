@@ -1,0 +1,204 @@
+"""The snapshot as Prometheus families: what /metrics and `once --format prom` write.
+
+Collecting reads frozen records only: it never waits for a collector, a disk or the tuner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from prometheus_client import Metric as Family
+
+from agent.labels import clean, labels
+from agent.snapshot import Outcome, Snapshot
+from agent.sources import software_version
+from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.entities import Device, Entity, Port
+from collectors.model.facts import Value
+
+_COMPATIBLE: Final = "node_infiniband_"
+_INFO_ATTRIBUTES: Final = ("link_layer", "netdev", "driver")  # of a port, else of its device
+_PORT_INFO: Final = "fabric_port_info"
+_DEVICE_INFO: Final = "node_infiniband_info"
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    """A number about the agent itself, without labels. Counters end in `_total`."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    meaning: str
+    value: float
+
+
+class Exposition:
+    """A custom collector of prometheus-client over the snapshot.
+
+    host: the agent's own. node_infiniband: also serve the names that node_exporter has.
+    stale_after_s: age beyond which readings are no longer served. vitals: numbers of the parts
+    of the agent that keep some (spool, uplink).
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        host: str,
+        *,
+        node_infiniband: bool = True,
+        stale_after_s: float = 120.0,
+        vitals: Callable[[], Iterable[Vital]] = tuple,
+        mono_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._snapshot = snapshot
+        self._host = host
+        self._node_infiniband = node_infiniband
+        self._stale_after_ns = int(stale_after_s * 1e9)
+        self._vitals = vitals
+        self._mono_ns = mono_ns
+        self._labels: dict[Entity, dict[str, str]] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """Yield every family that has a sample now."""
+        outcomes = self._snapshot.outcomes()
+        now = self._mono_ns()
+        fresh = [
+            outcome
+            for outcome in outcomes
+            if outcome.read_mono_ns is not None
+            and now - outcome.read_mono_ns
+            <= max(self._stale_after_ns, int(2e9 * outcome.interval_s))
+        ]
+        yield from self._readings(fresh)
+        yield from self._identity(fresh)
+        yield from _collectors(outcomes, now)
+        for vital in self._vitals():
+            family = _family(vital.name, vital.kind, vital.meaning)
+            family.add_sample(vital.name, {}, vital.value)
+            yield family
+        family = _family("fabric_agent_info", "gauge", "Version of the agent; always 1.")
+        family.add_sample("fabric_agent_info", {"version": software_version()}, 1)
+        yield family
+
+    def _readings(self, fresh: list[Outcome]) -> Iterator[Family]:
+        families: dict[str, Family] = {}
+        seen: set[tuple[str, Entity]] = set()
+        for outcome in fresh:
+            for reading in outcome.readings:
+                for column, value in reading.values.items():
+                    name = column.metric
+                    if not self._node_infiniband and name.startswith(_COMPATIBLE):
+                        continue
+                    key = (name, reading.entity)
+                    if key in seen:  # two sources of one metric: the first in the schedule wins
+                        continue
+                    seen.add(key)
+                    if name not in families:
+                        row = CATALOGUE.get(name)
+                        kind = "counter" if column.kind == "counter" else "gauge"
+                        families[name] = _family(name, kind, row.meaning if row else name)
+                    families[name].add_sample(
+                        name, self._labels_of(reading.entity), column.to_unit(value)
+                    )
+        yield from families.values()
+
+    def _identity(self, fresh: list[Outcome]) -> Iterator[Family]:
+        known: dict[tuple[Entity, str], Value] = {}
+        for outcome in fresh:
+            for attribute in outcome.facts.attributes if outcome.facts else ():
+                known.setdefault((attribute.entity, attribute.name), attribute.value)
+        ports = {e: None for e, _ in known if isinstance(e, Port)}
+        ports.update(
+            {r.entity: None for o in fresh for r in o.readings if isinstance(r.entity, Port)}
+        )
+        family = _family(_PORT_INFO, "gauge", "Identity of an RDMA port; always 1.")
+        for port in ports:
+            of = {
+                name: _text(known.get((port, name), known.get((port.device, name), "")))
+                for name in _INFO_ATTRIBUTES
+            }
+            guid = _text(known.get((port.device, "node_guid"), ""))
+            of |= {
+                "pci_addr": _text(known.get((port.device, "pci_address"), "")),
+                "is_vf": _text(known.get((port.device, "is_vf"), "")),
+                "node_guid": guid.replace(":", ""),
+            }
+            family.add_sample(_PORT_INFO, {**self._labels_of(port), **of}, 1)
+        if family.samples:
+            yield family
+        if not self._node_infiniband:
+            return
+        family = _family(
+            _DEVICE_INFO, "gauge", "Board, firmware and kind of an RDMA device; always 1."
+        )
+        for device in {e: None for e, _ in known if isinstance(e, Device)}:
+            of = {
+                "board_id": _text(known.get((device, "board_id"), "")),
+                "firmware_version": _text(known.get((device, "firmware"), "")),
+                "hca_type": _text(known.get((device, "hca_type"), "")),
+            }
+            family.add_sample(_DEVICE_INFO, {**self._labels_of(device), **of}, 1)
+        if family.samples:
+            yield family
+
+    def _labels_of(self, entity: Entity) -> dict[str, str]:
+        found = self._labels.get(entity)
+        if found is None:
+            if len(self._labels) > 100_000:  # entities that come and go
+                self._labels.clear()
+            found = self._labels[entity] = labels(entity, self._host)
+        return found
+
+
+def _collectors(outcomes: tuple[Outcome, ...], now: int) -> Iterator[Family]:
+    prefix = "fabric_agent_collector"
+    rows: tuple[tuple[str, str, str, Callable[[Outcome], float | None]], ...] = (
+        (
+            "success",
+            "gauge",
+            "1 where the last pass succeeded and none is late.",
+            lambda o: float(o.success),
+        ),
+        (
+            "age_seconds",
+            "gauge",
+            "Time since the last pass that succeeded.",
+            lambda o: None if o.read_mono_ns is None else max(0, now - o.read_mono_ns) / 1e9,
+        ),
+        ("duration_seconds", "gauge", "Length of the last pass.", lambda o: o.duration_s),
+        ("passes_total", "counter", "Passes that ended.", lambda o: o.passes),
+        ("overruns_total", "counter", "Passes that overran their deadline.", lambda o: o.overruns),
+    )
+    for suffix, kind, meaning, value_of in rows:
+        name = f"{prefix}_{suffix}"
+        family = _family(name, kind, meaning)
+        for outcome in outcomes:
+            value = value_of(outcome)
+            if value is not None:
+                family.add_sample(name, {"collector": clean(outcome.collector)}, value)
+        yield family
+    by_reason: tuple[tuple[str, str, Callable[[Outcome], Mapping[str, int]]], ...] = (
+        (f"{prefix}_failures_total", "Passes that failed, by reason.", lambda o: o.failures),
+        ("fabric_agent_gaps_total", "Values not read, by reason.", lambda o: o.gap_counts),
+    )
+    for name, meaning, counts_of in by_reason:
+        family = _family(name, "counter", meaning)
+        for outcome in outcomes:
+            for reason, count in counts_of(outcome).items():
+                of = {"collector": clean(outcome.collector), "reason": clean(reason)}
+                family.add_sample(name, of, count)
+        if family.samples:
+            yield family
+
+
+def _family(name: str, kind: str, meaning: str) -> Family:
+    return Family(name.removesuffix("_total") if kind == "counter" else name, meaning, kind)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return clean(str(value))

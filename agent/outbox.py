@@ -1,0 +1,135 @@
+"""From passes to the tuner: a bounded queue, packing into the spool, sending the spool."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from agent.config import Uplink
+from agent.packing import Packer
+from agent.sources import read_boot_id, software_version
+from agent.spool import Spool
+from agent.uplink import Sender
+from collectors.model.reading import Pass
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.pack import WIRE_VERSION
+
+if TYPE_CHECKING:
+    from agent.exposition import Vital
+
+_log: Final = logging.getLogger("agent.outbox")
+
+_QUEUE: Final = 1024  # passes that wait for the disk
+_SYNC_S: Final = 5.0
+_PACK_DRAIN_S: Final = 3.0
+_UPLINK_DRAIN_S: Final = 5.0
+
+_VITALS: Final = (
+    ("fabric_agent_uplink_connected", "1 while the tuner takes data."),
+    ("fabric_agent_uplink_refused", "1 where the tuner refuses this agent."),
+    ("fabric_agent_uplink_refused_items_total", "Items refused for good, and skipped."),
+    ("fabric_agent_uplink_acknowledged_items_total", "Items of this run safe with the tuner."),
+    ("fabric_agent_spool_items_total", "Items of this run given to the spool."),
+    ("fabric_agent_spool_bytes", "Size of the spool, on disk and in memory."),
+    ("fabric_agent_spool_dropped_items_total", "Items lost because the spool was full."),
+    ("fabric_agent_spool_write_errors_total", "Items that the disk refused; they wait in memory."),
+    ("fabric_agent_dropped_passes_total", "Passes lost because the disk did not keep up."),
+)
+
+
+class Outbox:
+    """From passes to the tuner: queue, packer, spool, sender.
+
+    fatal: why the tuner refuses this agent for good, '' while it does not; `stop` is set then.
+    Raises FabricError where spool or TLS files cannot be used.
+    """
+
+    def __init__(self, config: Uplink, agent: str, procfs: Path, stop: threading.Event) -> None:
+        boot_id = read_boot_id(procfs)
+        hello = pb.Hello(
+            wire_version=WIRE_VERSION,
+            agent=agent,
+            boot_id=boot_id,
+            software=f"fabric-agent {software_version()}",
+        )
+        self.fatal = ""
+        self.dropped_passes = 0
+        self._stop_agent = stop
+        self._packer = Packer(boot_id)
+        self._spool = Spool(Path(config.spool), config.max_bytes, hello)
+        self._sender = Sender(config, self._spool, self._refused, self._forget)
+        self._queue: queue.Queue[tuple[str, Pass] | None] = queue.Queue(_QUEUE)
+        self._amnesia = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+
+    def start(self) -> None:
+        """Start packing and sending."""
+        self._thread.start()
+        self._sender.start()
+
+    def publish(self, collector: str, seen: Pass) -> None:
+        """Take a pass; never blocks. Where the disk is that slow, the pass is counted as lost."""
+        try:
+            self._queue.put_nowait((collector, seen))
+        except queue.Full:
+            self.dropped_passes += 1
+
+    def stop(self) -> int:
+        """Pack what waits, deliver what the tuner takes in time; return how much is left."""
+        try:
+            self._queue.put(None, timeout=1)
+        except queue.Full:
+            _log.error("the spool's disk does not answer; passes in memory are lost")
+        self._thread.join(_PACK_DRAIN_S)
+        self._sender.stop(0.0 if self.fatal else _UPLINK_DRAIN_S)
+        left = self._spool.waiting()
+        self._spool.close()
+        return left
+
+    def vitals(self) -> Iterable[Vital]:
+        """Yield numbers on spool and uplink for /metrics."""
+        from agent.exposition import Vital
+
+        spool, state = self._spool, self._sender.state
+        values: dict[str, float] = {
+            "fabric_agent_uplink_connected": state.connected,
+            "fabric_agent_uplink_refused": bool(state.refused),
+            "fabric_agent_uplink_refused_items_total": state.refused_items,
+            "fabric_agent_uplink_acknowledged_items_total": spool.current.acknowledged,
+            "fabric_agent_spool_items_total": spool.current.last,
+            "fabric_agent_spool_bytes": spool.bytes(),
+            "fabric_agent_spool_dropped_items_total": spool.dropped,
+            "fabric_agent_spool_write_errors_total": spool.write_errors,
+            "fabric_agent_dropped_passes_total": self.dropped_passes,
+        }
+        for name, meaning in _VITALS:
+            kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
+            yield Vital(name, kind, meaning, values[name])
+
+    def _run(self) -> None:
+        synced = time.monotonic()
+        while (entry := self._queue.get()) is not None:
+            if self._amnesia.is_set():
+                self._amnesia.clear()
+                self._packer.forget_facts()
+            try:
+                for packed in self._packer.pack(*entry, time.time_ns(), time.monotonic_ns()):
+                    self._spool.append(packed)
+            except Exception:  # noqa: BLE001  a bug with one pass must not end the telemetry
+                _log.exception("%s: a pass could not be packed", entry[0])
+            now = time.monotonic()
+            if now - synced >= _SYNC_S and self._spool.waiting():
+                synced = now
+                self._spool.sync()
+
+    def _refused(self, why: str) -> None:
+        self.fatal = f"tuner {why}"
+        self._stop_agent.set()
+
+    def _forget(self) -> None:
+        self._amnesia.set()

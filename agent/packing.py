@@ -1,0 +1,111 @@
+"""Passes to wire items: schemas are reused from pass to pass, facts made only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from collectors.model.entities import Entity, label_of
+from collectors.model.errors import Malformed
+from collectors.model.facts import Facts, Gap
+from collectors.model.metric import Column
+from collectors.model.reading import Pass, Reading
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.facts import pack_facts
+from collectors.wire.pack import pack_batch, pack_schema, split_readings
+
+_ROWS: Final = 4096  # entities in one batch, so that no message nears gRPC's 4 MiB
+_REFRESH_NS: Final = 600_000_000_000  # facts go again after this, for a tuner that lost its disk
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An item without its number, and the schema that must come before it."""
+
+    item: pb.Item
+    schema: pb.Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a schema was made of: rows, and every column seen with these rows so far."""
+
+    rows: tuple[tuple[Entity, str, str], ...]
+    columns: frozenset[Column]
+    schema: pb.Schema
+
+
+class Packer:
+    """Packs the passes of all collectors of one agent. For one thread."""
+
+    def __init__(self, boot_id: str) -> None:
+        self._boot_id = boot_id
+        self._shapes: dict[tuple[str, int], _Shape] = {}
+        self._facts: dict[str, Facts] = {}
+        self._sent: dict[str, tuple[bytes, int]] = {}
+
+    def pack(self, collector: str, seen: Pass, at_ns: int, mono_ns: int) -> Iterator[Packed]:
+        """Yield the batches of a pass, then its facts where they changed.
+
+        at_ns, mono_ns: now; readings have times of their own. An entity with a value that no
+        column can hold is left out, with a gap.
+        """
+        gaps = list(seen.gaps)
+        for number, part in enumerate(split_readings(seen.readings, _ROWS)):
+            try:
+                yield self._batch((collector, number), part)
+            except Malformed:
+                sound, found = _without_malformed(collector, part)
+                gaps += found
+                yield self._batch((collector, number), sound)
+        if seen.facts is not None:
+            self._facts[collector] = seen.facts
+        whole = replace(self._facts.get(collector, Facts()), gaps=tuple(gaps))
+        if whole == Facts() and collector not in self._sent:
+            return
+        json = pack_facts(whole)
+        last, last_ns = self._sent.get(collector, (b"", 0))
+        if json != last or mono_ns - last_ns >= _REFRESH_NS:
+            self._sent[collector] = (json, mono_ns)
+            yield Packed(pb.Item(facts=pb.Facts(collector=collector, at_ns=at_ns, json=json)))
+
+    def forget_facts(self) -> None:
+        """Let every collector's facts go again with its next pass, changed or not."""
+        self._sent.clear()
+
+    def _batch(self, key: tuple[str, int], readings: Sequence[Reading]) -> Packed:
+        schema = self._schema(key, readings)
+        batch = pack_batch(readings, schema, key[0], self._boot_id)
+        return Packed(pb.Item(batch=batch), schema)
+
+    def _schema(self, key: tuple[str, int], readings: Sequence[Reading]) -> pb.Schema:
+        rows = tuple((r.entity, label_of(r.entity), r.incarnation) for r in readings)
+        shape = self._shapes.get(key)
+        known: frozenset[Column] = frozenset()
+        if shape and shape.rows == rows:
+            known = shape.columns
+            if all(reading.values.keys() <= known for reading in readings):
+                return shape.schema
+        # A column that comes and goes stays in the schema: absent cells cost a bit.
+        before = dict.fromkeys(sorted(known, key=lambda c: (c.metric, c.via)), 0)
+        full = [replace(r, values={**before, **r.values}) for r in readings[:1]]
+        schema = pack_schema([*full, *readings[1:]])
+        columns = frozenset(column for reading in readings for column in reading.values) | known
+        self._shapes[key] = _Shape(rows, columns, schema)
+        return schema
+
+
+def _without_malformed(
+    collector: str, readings: Sequence[Reading]
+) -> tuple[list[Reading], list[Gap]]:
+    sound: list[Reading] = []
+    gaps: list[Gap] = []
+    for reading in readings:
+        try:
+            pack_batch([reading], pack_schema([reading]), collector, "")
+        except Malformed as error:
+            gaps.append(Gap(str(reading.entity), collector, "pack", "out of range", error.why))
+        else:
+            sound.append(reading)
+    return sound, gaps
