@@ -161,6 +161,11 @@ class MemoryStore:
             yield group.agent, [self._entities[place] for place in group.rows >> 8]
 
     @property
+    def agents(self) -> tuple[str, ...]:
+        """Names of the agents that anything came from."""
+        return tuple(self._last_at)
+
+    @property
     def newest_ns(self) -> int:
         """Wall clock of the newest item, 0 where there is none."""
         return max(self._last_at.values(), default=0)

@@ -1,141 +1,168 @@
-"""Where a window comes from: a folder of segments, or a tuner that is running.
+"""Where a window comes from: a recording or store folder, or a running tuner.
 
-One function for every command, so that a recording answers exactly as the live fabric did.
+A Prometheus-compatible database (`prometheus=URL`) will be one more kind here: it makes the same
+`Window`, and no command needs to know.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.pack import key_of
-from collectors.wire.segment import read_segment, segments
-from tuner.store.memory import MemoryStore
-from tuner.store.window import Window
+from collectors.wire.segment import SUFFIX, segments
+from tuner.store.disk import read_folder
+from tuner.store.memory import FOREVER_NS, MemoryStore, memory_of
 
 if TYPE_CHECKING:
     import grpc
 
+    from collectors.wire.telemetry_pb2_grpc import TelemetryStub
+    from tuner.store.window import Window
+
+LOG: Final = logging.getLogger(__name__)
 DEFAULT_TUNER: Final = "127.0.0.1:9837"
-DEFAULT_SPAN_S: Final = 300.0
-_SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_GRACE_NS: Final = 60 * 10**9  # agents' clocks may be ahead of ours
+DEFAULT_SPAN_NS: Final = 300 * 10**9
+_UNITS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_KINDS: Final = "dir=PATH"
+
+Progress: TypeAlias = Callable[[int], None]
+"""Called now and then with the number of items that came."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files for TLS to a tuner; cert and key where it asks for a client certificate."""
+    """Files of a TLS client: authority to trust; own certificate and key where asked for one."""
 
-    ca: Path
-    cert: Path | None = None
-    key: Path | None = None
-
-
-def parse_span(text: str) -> float:
-    """Return the seconds of `90`, `90s`, `10m`, `2h`, `1d`. Raises ConfigInvalid."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text.strip())
-    if not found or not float(found[1]):
-        raise ConfigInvalid("--since", "read", f"{text!r} is no span of time like 90s, 10m, 2h")
-    return float(found[1]) * _SECONDS[found[2]]
+    ca: str
+    cert: str = ""
+    key: str = ""
 
 
-def open_window(source: str, tuner: str, since: str, tls: Tls | None = None) -> tuple[Window, str]:
-    """Return the window of a source and the source's name.
+def open_window(
+    source: str = "",
+    tuner: str = "",
+    since: str = "",
+    *,
+    tls: Tls | None = None,
+    progress: Progress | None = None,
+) -> tuple[Window, str]:
+    """Return a window and the name of where it came from.
 
-    source: `dir=PATH`, or '' for the tuner at `tuner` (host:port). since: span before the newest
-    data of a folder, before now of a tuner; '' means all of a folder, five minutes of a tuner.
-    Raises FabricError.
+    source: `dir=PATH`, or '' to ask the tuner at `tuner` (host:port, '' for this host's). since:
+    how far to look back, as `90s` or `10m`; '' is all of a folder, five minutes of a tuner. In
+    a folder, time ends with its newest item. Raises ConfigInvalid for a wrong option,
+    Unavailable or Denied where nothing can be read.
     """
-    if source and tuner:
-        raise ConfigInvalid("--source", "read", "give one of --source and --tuner")
-    if not source:
-        address = tuner or DEFAULT_TUNER
-        span = parse_span(since) if since else DEFAULT_SPAN_S
-        now = time.time_ns()
-        store = load(fetch(address, now - int(span * 1e9), 0, tls))
-        return store.window(now - int(span * 1e9), now + _GRACE_NS), f"tuner={address}"
-    kind, _, place = source.partition("=")
-    if kind != "dir" or not place:
-        raise ConfigInvalid("--source", "read", f"{source!r} is not dir=PATH")
-    store = load(read_folder(Path(place)))
-    if not store.newest_ns:
-        raise Unavailable(place, "read recording", "it holds no readings")
-    begin = store.newest_ns - int(parse_span(since) * 1e9) if since else 0
-    return store.window(begin, store.newest_ns + 1), source
+    span_ns = parse_span(since) if since else None
+    if source:
+        kind, _, rest = source.partition("=")
+        if kind != "dir" or not rest:
+            raise ConfigInvalid(source, "--source", f"must be {_KINDS}")
+        store = _read_folder(Path(rest), progress)
+        until_ns = store.newest_ns
+        since_ns = 0 if span_ns is None else until_ns - span_ns
+        return store.window(max(since_ns, 0), until_ns), source
+    target = tuner or DEFAULT_TUNER
+    until_ns = time.time_ns()
+    since_ns = until_ns - (span_ns or DEFAULT_SPAN_NS)
+    items = fetch(target, pb.Span(since_ns=max(since_ns, 0)), tls)
+    store = _memory(_counted(items, progress))
+    # An agent whose clock is ahead is not to be missed.
+    return store.window(max(since_ns, 0), FOREVER_NS), f"tuner={target}"
 
 
-def load(items: Iterable[pb.Item]) -> MemoryStore:
-    """Return a store of items; a batch or facts that come twice count once. Raises Malformed."""
-    store = MemoryStore()
-    seen: set[tuple[str, str, int]] = set()
-    for item in items:
-        key = key_of(item)
-        if key is not None:
-            mark = (key.agent, key.epoch, key.seq)
-            if mark in seen:
-                continue
-            seen.add(mark)
-        store.add(item)
-    return store
+def parse_span(text: str) -> int:
+    """Return a span like `90s`, `10m`, `1.5h` in nanoseconds. Raises ConfigInvalid."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text.strip())
+    if match is None or not float(match[1]):
+        raise ConfigInvalid(text, "span of time", "must be a number with ms, s, m, h or d: 10m")
+    return round(float(match[1]) * _UNITS[match[2]])
 
 
-def read_folder(folder: Path) -> Iterator[pb.Item]:
-    """Yield the items of a recording, store or spool, oldest first. Raises FabricError."""
-    if not folder.is_dir():
-        raise Unavailable(str(folder), "read recording", "there is no such folder")
-    found = segments(folder)
-    if not found:
-        raise Malformed(str(folder), "read recording", "no segment (*.ftseg) is in this folder")
-    for path in found:
-        yield from read_segment(path)
+def fetch(target: str, span: pb.Span, tls: Tls | None = None) -> Iterator[pb.Item]:
+    """Yield what a running tuner holds of a span. Raises Unavailable, Denied, ConfigInvalid."""
+    with _asking(target, tls, "fetch") as stub:
+        yield from stub.Fetch(span)
 
 
-def fetch(address: str, since_ns: int, until_ns: int, tls: Tls | None = None) -> Iterator[pb.Item]:
-    """Yield what a running tuner holds of a span. Raises Unavailable or Denied."""
+def fetch_status(target: str, tls: Tls | None = None) -> pb.StatusReply:
+    """Return what a running tuner knows of its agents. Raises as `fetch`."""
+    with _asking(target, tls, "status") as stub:
+        reply: pb.StatusReply = stub.Status(pb.StatusRequest(), timeout=20)
+        return reply
+
+
+@contextmanager
+def _asking(target: str, tls: Tls | None, what: str) -> Iterator[TelemetryStub]:
+    """Open a channel; turn gRPC's errors into ours."""
     import grpc
 
     from collectors.wire.telemetry_pb2_grpc import TelemetryStub
 
-    with channel(address, tls) as opened:
+    if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}", target):
+        raise ConfigInvalid(target, "--tuner", "must be HOST:PORT")
+    options = (("grpc.max_receive_message_length", -1),)
+    with (
+        grpc.secure_channel(target, _credentials(tls), options=options)
+        if tls
+        else grpc.insecure_channel(target, options=options)
+    ) as channel:
         try:
-            answer = TelemetryStub(opened).Fetch(
-                pb.Span(since_ns=since_ns, until_ns=until_ns), timeout=120
-            )
-            yield from answer
+            yield TelemetryStub(channel)
         except grpc.RpcError as error:
-            raise unreachable(address, error) from error
+            raise _translate(error, target, what) from error
 
 
-def channel(address: str, tls: Tls | None) -> grpc.Channel:
-    """Return a channel to a tuner. Raises Unavailable where a TLS file cannot be read."""
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     import grpc
 
-    options = [("grpc.max_receive_message_length", 64 << 20)]
-    if tls is None:
-        return grpc.insecure_channel(address, options)
-    try:
-        ca, cert, key = (
-            path.read_bytes() if path else None for path in (tls.ca, tls.cert, tls.key)
-        )
-    except OSError as error:
-        raise Unavailable(str(error.filename), "read", error.strerror or str(error)) from error
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert), options)
+    def read(path: str) -> bytes | None:
+        try:
+            return Path(path).read_bytes() if path else None
+        except OSError as error:
+            raise ConfigInvalid(path, "read TLS file", error.strerror or str(error)) from error
+
+    return grpc.ssl_channel_credentials(read(tls.ca), read(tls.key), read(tls.cert))
 
 
-def unreachable(address: str, error: Exception) -> FabricError:
-    """Return our error for a failed call to a tuner."""
+def _translate(error: grpc.RpcError, target: str, what: str) -> FabricError:
     import grpc
 
-    code = getattr(error, "code", lambda: None)()
-    details = getattr(error, "details", lambda: "")() or str(code)
-    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-        return Denied(f"tuner {address}", "ask", details)
+    code, details = error.code(), (error.details() or "").splitlines()
+    text = details[0] if details else str(code)
     if code is grpc.StatusCode.UNAVAILABLE:
-        details = "nothing answers there (is `tuner serve` running, is the address right?)"
-    return Unavailable(f"tuner {address}", "ask", details)
+        return Unavailable(
+            f"tuner {target}", what, f"cannot be reached ({text}); is `tuner serve` running there?"
+        )
+    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+        return Denied(f"tuner {target}", what, text)
+    return Unavailable(f"tuner {target}", what, f"{code.name}: {text}")
+
+
+def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
+    if not segments(folder):
+        why = f"no recording here (no *{SUFFIX})" if folder.is_dir() else "there is no such folder"
+        raise ConfigInvalid(f"dir={folder}", "--source", why)
+    store = _memory(_counted(read_folder(folder), progress))
+    if not store.agents:
+        raise Malformed(f"dir={folder}", "replay", "nothing in it can be read")
+    return store
+
+
+def _memory(items: Iterator[pb.Item]) -> MemoryStore:
+    return memory_of(items, lambda error: LOG.warning("%s; left out", error))
+
+
+def _counted(items: Iterator[pb.Item], progress: Progress | None) -> Iterator[pb.Item]:
+    for number, item in enumerate(items, 1):
+        if progress is not None and number % 1024 == 0:
+            progress(number)
+        yield item

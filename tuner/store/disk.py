@@ -1,0 +1,297 @@
+"""The store on disk: segments that are rotated, kept for a while, and replayed at start.
+
+Each segment stands alone: it begins with the facts that held when it was opened, and a schema
+goes before the first batch that needs it. So the oldest can be deleted at any time. Nothing is
+safe, and nothing may be acknowledged, before `commit` has returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from collectors.model.errors import FabricError, Malformed
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.pack import key_of
+from collectors.wire.segment import SUFFIX, SegmentWriter, read_segment, segments, translate
+from tuner.store.ledger import Ledger, Numbers, Sealed, sync_folder
+
+LOG: Final = logging.getLogger(__name__)
+LEDGER: Final = "ledger.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept on disk, and when a new segment begins."""
+
+    age_ns: int = 24 * 3600 * 10**9
+    max_bytes: int = 20 << 30
+    segment_bytes: int = 64 << 20
+    segment_ns: int = 600 * 10**9
+
+
+@dataclass
+class _Span:
+    """Wall clock of the oldest and newest item of a segment."""
+
+    oldest_ns: int = 1 << 63
+    newest_ns: int = 0
+
+    def note(self, item: pb.Item) -> None:
+        at_ns = time_of(item)
+        if at_ns:
+            self.oldest_ns = min(self.oldest_ns, at_ns)
+            self.newest_ns = max(self.newest_ns, at_ns)
+
+
+@dataclass
+class DiskStore:
+    """The segments of one folder; one process writes at a time (a lock file sees to it).
+
+    schema_of: returns a schema by its id, to be put before a batch.
+    """
+
+    folder: Path
+    retention: Retention
+    schema_of: Callable[[bytes], pb.Schema]
+    ledger: Ledger = field(default_factory=Ledger)
+    _writer: SegmentWriter | None = None
+    _span: _Span = field(default_factory=_Span)
+    _opened_ns: int = 0
+    _written: set[bytes] = field(default_factory=set)
+    _facts: dict[tuple[str, str], pb.Facts] = field(default_factory=dict)
+    _saved: set[str] = field(default_factory=set)  # segments whose numbers the ledger has on disk
+
+    def replay(self, since_ns: int) -> Iterator[pb.Item]:
+        """Open the folder and yield what a window since then needs, oldest first.
+
+        Must be run to its end before the first `commit`. What the ledger did not know yet is
+        noted in it. Raises Denied or Unavailable; a damaged segment costs its rest only.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise translate(error, self.folder, "make folder") from error
+        try:
+            self.ledger.load(self.folder / LEDGER)
+        except Malformed as error:
+            LOG.warning("%s; it is made anew from the segments", error)
+        self._saved = set(self.ledger.sealed)
+        seen: dict[tuple[str, str], Numbers] = {}
+        paths = segments(self.folder)
+        for path in paths:
+            known = self.ledger.sealed.get(path.name)
+            if known is not None and known.newest_ns < since_ns and path != paths[-1]:
+                continue
+            span = _Span()
+            for item in readable(path):
+                span.note(item)
+                if self._once(item, seen, counted=known is not None):
+                    yield item
+            if known is None:
+                self.ledger.sealed[path.name] = Sealed(
+                    span.oldest_ns, span.newest_ns, path.stat().st_size
+                )
+        for name in set(self.ledger.sealed) - {path.name for path in paths}:
+            del self.ledger.sealed[name]
+
+    def commit(self, items: Sequence[pb.Item], now_ns: int) -> None:
+        """Return once these batches and facts are safe; then note them with `noted`.
+
+        Raises Denied or Unavailable (full disk): then none of them is in the store.
+        """
+        writer = self._writer
+        if writer is None or self._is_full(writer, now_ns):
+            writer = self._rotate(now_ns)
+        start, written = writer.size, set(self._written)
+        try:
+            for item in items:
+                if item.WhichOneof("body") == "batch" and item.batch.schema not in self._written:
+                    writer.append(pb.Item(schema=self.schema_of(item.batch.schema)))
+                    self._written.add(item.batch.schema)
+                writer.append(item)
+            writer.sync()
+        except FabricError:
+            self._written = written
+            self._undo(writer, start)
+            raise
+
+    def noted(self, items: Sequence[pb.Item]) -> None:
+        """Note items that `commit` has made safe."""
+        for item in items:
+            self._span.note(item)
+            key = key_of(item)
+            if key is None:
+                continue
+            if item.WhichOneof("body") == "batch":
+                batch = item.batch
+                self.ledger.note(key, len(batch.ints) + len(batch.floats), batch.at_ns)
+            else:
+                self.ledger.note(key, 0, None)
+                self._facts[item.facts.agent, item.facts.collector] = item.facts
+
+    def read(self, since_ns: int, until_ns: int, agents: Container[str] = ()) -> Iterator[pb.Item]:
+        """Yield what is held of a span, oldest first: schemas as needed, batches, facts.
+
+        The facts that held at the begin come first. agents: empty for all. Memory stays bounded.
+        """
+        sent: set[bytes] = set()
+        early: dict[tuple[str, str], pb.Facts] | None = {}
+        repeated: set[tuple[str, str, int]] = set()
+        for path in segments(self.folder):
+            known = self.ledger.sealed.get(path.name)
+            if known is not None and (known.newest_ns < since_ns or known.oldest_ns > until_ns):
+                continue
+            schemas: dict[bytes, pb.Schema] = {}
+            for item in readable(path):
+                kind = item.WhichOneof("body")
+                if kind == "schema":
+                    schemas[item.schema.id] = item.schema
+                    continue
+                agent = item.batch.agent if kind == "batch" else item.facts.agent
+                at_ns = time_of(item)
+                if at_ns > until_ns or (agents and agent not in agents):
+                    continue
+                if kind == "facts":
+                    key = (agent, item.facts.epoch, item.facts.seq)
+                    if key in repeated:
+                        continue
+                    repeated.add(key)
+                    if at_ns < since_ns and early is not None:
+                        early[agent, item.facts.collector] = item.facts
+                        continue
+                elif at_ns < since_ns:
+                    continue
+                if early is not None:
+                    yield from (pb.Item(facts=facts) for facts in early.values())
+                    early = None
+                if kind == "batch" and item.batch.schema not in sent:
+                    sent.add(item.batch.schema)
+                    yield pb.Item(schema=schemas[item.batch.schema])
+                yield item
+        yield from (pb.Item(facts=facts) for facts in (early or {}).values())
+
+    def expire(self, now_ns: int) -> None:
+        """Delete the oldest segments while they are too old or too many. Raises Denied..."""
+        kept = sorted(self.ledger.sealed.items())
+        size = sum(segment.size for _, segment in kept)
+        for name, segment in kept:
+            old = segment.newest_ns < now_ns - self.retention.age_ns
+            if name not in self._saved or not (old or size > self.retention.max_bytes):
+                break
+            path = self.folder / name
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise translate(error, path, "delete") from error
+            size -= segment.size
+            del self.ledger.sealed[name]
+
+    def close(self) -> None:
+        """Seal the open segment and save the ledger. Raises Denied or Unavailable."""
+        self._seal()
+        self._save()
+
+    def _save(self) -> None:
+        self.ledger.save(self.folder / LEDGER)
+        self._saved = set(self.ledger.sealed)
+
+    def _once(self, item: pb.Item, seen: dict[tuple[str, str], Numbers], *, counted: bool) -> bool:
+        """Tell whether a replayed item counts; note it where the ledger does not know it."""
+        key = key_of(item)
+        if key is None:
+            return True
+        is_batch = item.WhichOneof("body") == "batch"
+        if is_batch:
+            numbers = seen.setdefault((key.agent, key.epoch), Numbers())
+            if numbers.knows(key.seq):
+                return False
+            numbers.note(key.seq)
+        else:
+            self._facts[item.facts.agent, item.facts.collector] = item.facts
+        if not counted and not self.ledger.knows(key):
+            values = len(item.batch.ints) + len(item.batch.floats) if is_batch else 0
+            self.ledger.note(key, values, item.batch.at_ns if is_batch else None)
+        return True
+
+    def _is_full(self, writer: SegmentWriter, now_ns: int) -> bool:
+        kept = self.retention
+        return writer.size >= kept.segment_bytes or now_ns - self._opened_ns >= kept.segment_ns
+
+    def _rotate(self, now_ns: int) -> SegmentWriter:
+        self._seal()
+        self.expire(now_ns)
+        last = segments(self.folder)[-1:]
+        number = int(last[0].stem) + 1 if last else 1
+        writer = SegmentWriter(self.folder / f"{number:012d}{SUFFIX}")
+        try:
+            for facts in self._facts.values():
+                writer.append(pb.Item(facts=facts))
+            writer.sync()
+            sync_folder(self.folder)
+            self._save()
+        except (FabricError, OSError) as error:
+            writer.close()
+            with contextlib.suppress(OSError):
+                writer.path.unlink()
+            if isinstance(error, OSError):
+                raise translate(error, writer.path, "open") from error
+            raise
+        self._writer, self._opened_ns = writer, now_ns
+        self._span, self._written = _Span(), set()
+        return writer
+
+    def _seal(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+            self.ledger.sealed[writer.path.name] = Sealed(
+                self._span.oldest_ns, self._span.newest_ns, writer.size
+            )
+
+    def _undo(self, writer: SegmentWriter, size: int) -> None:
+        """Cut the segment back, else go on with another one: nothing half-written may be read."""
+        try:
+            os.truncate(writer.path, size)
+        except OSError as error:
+            LOG.warning("%s", translate(error, writer.path, "cut back"))
+        writer.size = size
+        self._seal()
+
+
+def time_of(item: pb.Item) -> int:
+    """Return the wall clock of a batch or facts, 0 for other items."""
+    match item.WhichOneof("body"):
+        case "batch":
+            return item.batch.at_ns
+        case "facts":
+            return item.facts.at_ns
+        case _:
+            return 0
+
+
+def read_folder(folder: Path) -> Iterator[pb.Item]:
+    """Yield the items of a store or recording, every batch once; damage is logged."""
+    seen: dict[tuple[str, str], Numbers] = {}
+    for path in segments(folder):
+        for item in readable(path):
+            key = key_of(item)
+            if key and key.seq and item.WhichOneof("body") == "batch":
+                numbers = seen.setdefault((key.agent, key.epoch), Numbers())
+                if numbers.knows(key.seq):
+                    continue
+                numbers.note(key.seq)
+            yield item
+
+
+def readable(path: Path) -> Iterator[pb.Item]:
+    """Yield the items of a segment up to its end or the first damage, which is logged."""
+    try:
+        yield from read_segment(path)
+    except FabricError as error:
+        LOG.warning("%s; the rest of this segment is left out", error)

@@ -1,0 +1,156 @@
+"""The embedded store: a time window in memory and segments on disk, of one folder."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from collectors.model.entities import Port
+from collectors.model.errors import Malformed, Unavailable
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.facts import parse_facts
+from collectors.wire.pack import Key, key_of
+from collectors.wire.segment import translate
+from tuner.store.disk import DiskStore, Retention
+from tuner.store.ledger import Ledger
+from tuner.store.memory import MemoryStore
+from tuner.store.schemas import check_batch
+from tuner.store.window import Window
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class UnknownSchema(Unavailable):
+    """A batch came before its schema: once that was sent again, the batch will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is kept in memory for quick questions."""
+
+    age_ns: int = 900 * 10**9
+    max_bytes: int = 2 << 30
+
+
+class Store:
+    """Opens the folder, replays what the window needs, and locks out a second writer.
+
+    Raises Denied, Unavailable (among others where another process has the folder).
+    """
+
+    def __init__(
+        self, folder: Path, retention: Retention, limits: Limits, now: Callable[[], int]
+    ) -> None:
+        self.memory = MemoryStore(max_bytes=limits.max_bytes)
+        self._limits = limits
+        self._now = now
+        self._lock = _lock(folder)
+        self._disk = DiskStore(folder, retention, self._schema)
+        for item in self._disk.replay(now() - limits.age_ns):
+            try:
+                self.memory.add(item)
+            except Malformed as error:
+                LOG.warning("%s; left out of the window", error)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is known of the agents and their numbers."""
+        return self._disk.ledger
+
+    def check(self, item: pb.Item) -> None:
+        """Raise Malformed or UnknownSchema unless the item can be stored; learn a schema."""
+        match item.WhichOneof("body"):
+            case "schema":
+                self.memory.add_schema(item.schema)
+            case "batch":
+                schema = self.memory.schema(item.batch.schema)
+                if schema is None:
+                    where = f"batch {item.batch.agent}/{item.batch.epoch}/{item.batch.seq}"
+                    raise UnknownSchema(where, "store", "its schema is unknown here; send it again")
+                check_batch(item.batch, schema)
+            case "facts":
+                parse_facts(item.facts.json)
+            case kind:
+                raise Malformed("item", "store", f"unexpected {kind or 'empty item'}")
+
+    def new_of(self, items: Sequence[pb.Item]) -> list[pb.Item]:
+        """Return the items that are no resends, and count those that are."""
+        seen: set[Key] = set()
+        new = []
+        for item in items:
+            key = key_of(item)
+            if key is None:
+                continue
+            if key in seen or self.ledger.knows(key):
+                self.ledger.record(key.agent).duplicates += 1
+                continue
+            seen.add(key)
+            new.append(item)
+        return new
+
+    def commit(self, items: Sequence[pb.Item]) -> None:
+        """Return once checked, new items are safe on disk. Blocks; call `noted` afterwards.
+
+        Raises Denied or Unavailable (full disk): then none of them is stored.
+        """
+        self._disk.commit(items, self._now())
+
+    def noted(self, items: Sequence[pb.Item]) -> None:
+        """Take items into ledger and window that are safe now."""
+        self._disk.noted(items)
+        for item in items:
+            self.memory.add(item)
+
+    def read(self, since_ns: int, until_ns: int, agents: Sequence[str]) -> Iterator[pb.Item]:
+        """Yield what the disk holds of a span, oldest first."""
+        return self._disk.read(since_ns, until_ns, frozenset(agents))
+
+    def window(self, since_ns: int, until_ns: int) -> Window:
+        """Return what memory holds of a span."""
+        return self.memory.window(since_ns, until_ns)
+
+    def expire(self) -> None:
+        """Forget what is too old or too much, in memory and on disk. Raises Denied..."""
+        now_ns = self._now()
+        self.memory.evict(now_ns - self._limits.age_ns)
+        self._disk.expire(now_ns)
+
+    def ports_by_agent(self) -> dict[str, int]:
+        """Return how many RDMA ports each agent speaks of in the window."""
+        ports: dict[str, set[Port]] = {}
+        for agent, entities in self.memory.entities_by_agent():
+            found = ports.setdefault(agent, set())
+            found.update(entity for entity in entities if isinstance(entity, Port))
+        return {agent: len(found) for agent, found in ports.items()}
+
+    def close(self) -> None:
+        """Save the ledger and let go of the folder."""
+        try:
+            self._disk.close()
+        finally:
+            os.close(self._lock)
+
+    def _schema(self, schema_id: bytes) -> pb.Schema:
+        known = self.memory.schema(schema_id)
+        if known is None:
+            raise UnknownSchema(schema_id.hex(), "store", "its schema is unknown here")
+        return known.message
+
+
+def _lock(folder: Path) -> int:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise translate(error, folder, "open") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise Unavailable(str(folder), "open", "another tuner uses this folder") from error
+    return handle
