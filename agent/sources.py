@@ -25,13 +25,15 @@ class Job:
     """A collector on a schedule.
 
     name: unique in the agent. build: opens the source; may raise FabricError. interval_s: from
-    start to start. deadline_s: how long a pass may take before it counts as overrun.
+    start to start. deadline_s: how long a pass may take before it counts as overrun. host: it
+    reads this host's RDMA devices.
     """
 
     name: str
     build: Callable[[], Collector]
     interval_s: float
     deadline_s: float
+    host: bool = False
 
 
 def jobs(config: Config, file: str = "configuration") -> tuple[Job, ...]:
@@ -109,6 +111,7 @@ def _host(config: Config, file: str) -> Iterator[Job]:
                 _builder(row.build, replace(context, options=chosen.options)),
                 chosen.interval or config.interval or row.interval_s,
                 chosen.deadline or row.deadline_s,
+                host=True,
             )
 
 
