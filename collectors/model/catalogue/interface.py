@@ -6,11 +6,19 @@ from typing import Final
 from collectors.model.metric import Metric, Source, counter, gauge, state
 
 MBPS: Final = Fraction(1_000_000)
+US: Final = Fraction(1, 1_000_000)
 _ENDS: Final = ("netdev", "interface")
 
 
 def _stat(key: str) -> Source:
     return Source("netdev", f"statistics/{key}")
+
+
+def ethtool(
+    key: str, driver: str, scale: Fraction = Fraction(1), width: int = 64, note: str = ""
+) -> Source:
+    """Return a statistic of `ethtool -S`; {p} stands for a priority, {lane} for a lane."""
+    return Source("ethtool", key, driver, scale=scale, width=width, note=note)
 
 
 RX_BYTES = counter(
@@ -164,36 +172,60 @@ PFC_RX_FRAMES = counter(
     "fabric_pfc_rx_frames_total",
     "frames",
     "PFC frames received for the priority: the peer asked this port to stop.",
+    ethtool("rx_prio{p}_pause", "mlx5"),
+    ethtool("rx_pfc_ena_frames_pri{p}", "bnxt_en"),
+    ethtool("rx_priority_{p}_xoff.nic", "ice"),
+    ethtool("mac_rx_pfc_pri{p}_pkt_num", "hns3"),
     on=_PRIORITY,
 )
 PFC_TX_FRAMES = counter(
     "fabric_pfc_tx_frames_total",
     "frames",
     "PFC frames sent for the priority: this port asked its peer to stop.",
+    ethtool("tx_prio{p}_pause", "mlx5"),
+    ethtool("tx_pfc_ena_frames_pri{p}", "bnxt_en"),
+    ethtool("tx_priority_{p}_xoff.nic", "ice"),
+    ethtool("mac_tx_pfc_pri{p}_pkt_num", "hns3"),
     on=_PRIORITY,
 )
 PFC_RX_PAUSE = counter(
     "fabric_pfc_rx_pause_seconds_total",
     "seconds",
     "Time that this port was not allowed to send the priority.",
+    ethtool("rx_prio{p}_pause_duration", "mlx5", US),
+    ethtool("pfc_pri{p}_rx_duration_us", "bnxt_en", US),
+    ethtool("rx_pripause_{p}_1us_count", "ionic", US),
     on=_PRIORITY,
 )
 PFC_TX_PAUSE = counter(
     "fabric_pfc_tx_pause_seconds_total",
     "seconds",
     "Time that this port kept its peer from sending the priority.",
+    ethtool("tx_prio{p}_pause_duration", "mlx5", US),
+    ethtool("pfc_pri{p}_tx_duration_us", "bnxt_en", US),
+    ethtool("tx_pripause_{p}_1us_count", "ionic", US),
     on=_PRIORITY,
 )
 PAUSE_RX_FRAMES = counter(
     "fabric_pause_rx_frames_total",
     "frames",
     "802.3x pause frames received, all traffic: the peer asked this port to stop.",
+    ethtool("rx_pause_ctrl_phy", "mlx5"),
+    ethtool("rx_pause_frames", "bnxt_en"),
+    ethtool("link_xoff_rx.nic", "ice"),
+    ethtool("frames_rx_pause", "ionic"),
+    Source("ethtool_nl", "pause rx_frames"),
     on=_ENDS,
 )
 PAUSE_TX_FRAMES = counter(
     "fabric_pause_tx_frames_total",
     "frames",
     "802.3x pause frames sent, all traffic: this port asked its peer to stop.",
+    ethtool("tx_pause_ctrl_phy", "mlx5"),
+    ethtool("tx_pause_frames", "bnxt_en"),
+    ethtool("link_xoff_tx.nic", "ice"),
+    ethtool("frames_tx_pause", "ionic"),
+    Source("ethtool_nl", "pause tx_frames"),
     on=_ENDS,
 )
 

@@ -9,10 +9,18 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from collectors.model.catalogue import infiniband, interface, ip, rdma, rdma_errors, rdma_work
+from collectors.model.catalogue import (
+    ethernet,
+    infiniband,
+    interface,
+    ip,
+    rdma,
+    rdma_errors,
+    rdma_work,
+)
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, infiniband)
+_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, infiniband)
 
 
 def _by_name() -> Mapping[str, Metric]:
