@@ -2,7 +2,7 @@
 
 import typer
 
-from tuner.cli import model, suggest
+from tuner.cli import suggest
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -14,4 +14,3 @@ def main() -> None:
 
 for command in suggest.COMMANDS:
     app.command()(command)
-app.add_typer(model.app, name="model")

@@ -10,17 +10,17 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import (
-    ethernet,
     infiniband,
     interface,
     ip,
     rdma,
     rdma_errors,
     rdma_work,
+    switch,
 )
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, infiniband)
+_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, infiniband, switch)
 
 
 def _by_name() -> Mapping[str, Metric]:

@@ -4,20 +4,11 @@ A setting is configured (somebody could change it); an attribute is identity or 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A row: name, unit ('' for text), what it means, and what the places of a tuple are."""
-
-    name: str
-    unit: str
-    meaning: str
-    indexed_by: str = ""
-
+from collectors.model.catalogue import switch_settings
+from collectors.model.catalogue.named import Named
 
 _SETTINGS: Final = (
     Named("mtu_bytes", "bytes", "Largest IP packet that the interface sends."),
@@ -29,10 +20,6 @@ _SETTINGS: Final = (
     Named("kmin_bytes", "bytes", "Queue depth at which marking begins."),
     Named("kmax_bytes", "bytes", "Queue depth at which marking reaches Pmax."),
     Named("pmax_ratio", "ratio", "Marking probability at Kmax."),
-    Named("pause_rx_enabled", "bool", "The interface obeys 802.3x pause."),
-    Named("pause_tx_enabled", "bool", "The interface sends 802.3x pause."),
-    Named("pause_autonegotiate", "bool", "802.3x pause is negotiated with the peer."),
-    Named("speed_autonegotiate", "bool", "The speed is negotiated with the peer."),
     Named("ib_lanes_enabled", "", "Link widths that the InfiniBand port may use: 1x 4x..."),
     Named("ib_speeds_enabled", "", "Link speeds that the InfiniBand port may use: QDR EDR..."),
     Named("ib_operational_vls", "count", "Data virtual lanes in use on the link."),
@@ -79,5 +66,9 @@ _ATTRIBUTES: Final = (
     Named("rdma_mtu_max_bytes", "bytes", "Largest RDMA path MTU that the port can do."),
 )
 
-SETTINGS: Final[Mapping[str, Named]] = MappingProxyType({row.name: row for row in _SETTINGS})
-ATTRIBUTES: Final[Mapping[str, Named]] = MappingProxyType({row.name: row for row in _ATTRIBUTES})
+SETTINGS: Final[Mapping[str, Named]] = MappingProxyType(
+    {row.name: row for row in (*_SETTINGS, *switch_settings.SETTINGS)}
+)
+ATTRIBUTES: Final[Mapping[str, Named]] = MappingProxyType(
+    {row.name: row for row in (*_ATTRIBUTES, *switch_settings.ATTRIBUTES)}
+)
