@@ -101,6 +101,11 @@ def verdict(
     return Verdict(rule.id, "quiet" if judged else "cannot_tell", (), missing)
 
 
+def beside_the_point(rule: AnyRule) -> Verdict:
+    """Return not applicable: what the rule is about does not exist on this fabric."""
+    return Verdict(rule.id, "not_applicable")
+
+
 def counted(telemetry: HostTelemetry, metrics: Iterable[Metric], entity: Entity) -> float | None:
     """Return the sum of several counters' growth, None where none of them is known."""
     grown = [telemetry.growth(metric.name, entity) for metric in metrics]

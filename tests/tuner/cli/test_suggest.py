@@ -83,7 +83,7 @@ def test_explain_takes_the_id_of_a_finding_or_of_its_cure(lossy):
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        (["--source", "dir=/nonexistent"], 1, "/nonexistent"),
+        (["--source", "dir=/nonexistent"], 2, "/nonexistent"),
         (["--source", "file=x"], 2, "dir=PATH"),
         (["--since", "ten minutes"], 2, "ten minutes"),
         (["--tuner", "127.0.0.1:1"], 1, "127.0.0.1:1"),
@@ -94,7 +94,7 @@ def test_bad_input_is_one_line_and_a_code(args, code, words):
     shown = run("suggest", *args)
     assert shown.exit_code == code
     assert words in shown.stderr
-    if code == 1:
+    if "xml" not in args:  # typer's own words for a wrong choice take a few lines
         assert shown.stderr.count("\n") == 1
 
 
@@ -107,5 +107,5 @@ def test_an_unknown_id_names_those_that_exist(lossy):
 def test_a_folder_of_something_else_is_told(tmp_path):
     (tmp_path / "letter.txt").write_text("hello")
     shown = run("suggest", "--source", f"dir={tmp_path}")
-    assert shown.exit_code == 1
-    assert "no segment" in shown.stderr
+    assert shown.exit_code == 2
+    assert "no recording" in shown.stderr

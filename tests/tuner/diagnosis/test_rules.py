@@ -42,6 +42,8 @@ def test_contract_of_a_rule_is_written_and_it_cannot_tell_from_nothing(rule):
         assert text
     bare = lab()
     bare.telemetry.set_to.clear()
+    for port in bare.ports:
+        del bare.telemetry.known[port.device]
     shown = judge(rule.id, bare)
     assert shown.outcome == "cannot_tell"
     assert shown.missing
