@@ -117,7 +117,7 @@ def test_growth_is_the_sum_of_deltas_over_changing_schemas(rows, reboot_at):
             continue
         assert growth is not None
         exact = column.to_unit(total)
-        assert growth.total == (exact if total < 2**63 else pytest.approx(exact))
+        assert growth.total == (exact if total < 2**53 else pytest.approx(exact))
         assert growth.seconds == pytest.approx(seconds)
         assert growth.rate == pytest.approx(total * float(column.scale) / seconds)
         assert growth.samples == len(seen)
