@@ -182,11 +182,13 @@ class AgentStatus(_message.Message):
     def __init__(self, agent: _Optional[str] = ..., connected: _Optional[bool] = ..., epoch: _Optional[str] = ..., acknowledged: _Optional[int] = ..., last_batch_at_ns: _Optional[int] = ..., batches: _Optional[int] = ..., duplicates: _Optional[int] = ..., values: _Optional[int] = ..., missing: _Optional[int] = ..., ports: _Optional[int] = ..., software: _Optional[str] = ...) -> None: ...
 
 class StatusReply(_message.Message):
-    __slots__ = ("agents", "now_ns", "software")
+    __slots__ = ("agents", "now_ns", "software", "trouble")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     NOW_NS_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedCompositeFieldContainer[AgentStatus]
     now_ns: int
     software: str
-    def __init__(self, agents: _Optional[_Iterable[_Union[AgentStatus, _Mapping]]] = ..., now_ns: _Optional[int] = ..., software: _Optional[str] = ...) -> None: ...
+    trouble: str
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentStatus, _Mapping]]] = ..., now_ns: _Optional[int] = ..., software: _Optional[str] = ..., trouble: _Optional[str] = ...) -> None: ...

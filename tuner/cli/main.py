@@ -1,8 +1,11 @@
 """The command `tuner`: each group of sub-commands has a file in this folder and is added here."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import typer
 
-from tuner.cli import suggest
+from tuner.cli import record, serve, status, suggest
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -12,5 +15,11 @@ def main() -> None:
     """Find the cause of fabric trouble and recommend settings, with evidence."""
 
 
-for command in suggest.COMMANDS:
+_COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
+    *suggest.COMMANDS,
+    *serve.COMMANDS,
+    *status.COMMANDS,
+    *record.COMMANDS,
+)
+for command in _COMMANDS:
     app.command()(command)

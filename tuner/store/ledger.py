@@ -9,7 +9,6 @@ the last save is read back from them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -105,6 +104,11 @@ class Ledger:
         self.agents: dict[str, AgentRecord] = {}
         self.sealed: dict[str, Sealed] = {}
 
+    @property
+    def sealed_bytes(self) -> int:
+        """Bytes of all complete segments."""
+        return sum(segment.size for segment in list(self.sealed.values()))
+
     def record(self, agent: str) -> AgentRecord:
         """Return the record of an agent, a new one where it is unknown."""
         return self.agents.setdefault(agent, AgentRecord())
@@ -169,8 +173,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def missing_of(agents: Mapping[str, AgentRecord]) -> int:
-    """Return the numbers that never came, of all agents."""
-    return sum(record.missing for record in agents.values())

@@ -20,6 +20,7 @@ from tuner.store.schemas import KnownSchema, check_batch, know_schema
 from tuner.store.window import Window
 
 FOREVER_NS: Final = 1 << 62
+_SCHEMA_NS: Final = 2 * 3600 * 10**9
 
 
 @dataclass(eq=False)
@@ -57,6 +58,7 @@ class MemoryStore:
     values: int = 0
     batches: int = 0
     _schemas: dict[bytes, KnownSchema] = field(default_factory=dict)
+    _used_ns: dict[bytes, int] = field(default_factory=dict)  # newest batch of each schema
     _routes: dict[tuple[str, str, bytes], _Route] = field(default_factory=dict)
     _groups: dict[tuple[str, str, tuple[str, ...]], _Group] = field(default_factory=dict)
     _entity_ids: dict[str, int] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class MemoryStore:
     _incarnations: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _boots: dict[str, dict[str, int]] = field(default_factory=dict)
     _last_at: dict[str, int] = field(default_factory=dict)
+    _newest_ns: int = 0
     _facts: FactBook = field(default_factory=FactBook)
 
     def add(self, item: pb.Item) -> None:
@@ -87,6 +90,7 @@ class MemoryStore:
         known = self._schemas.get(schema.id)
         if known is None:
             known = self._schemas[schema.id] = know_schema(schema)
+        self._used_ns[schema.id] = max(self._used_ns.get(schema.id, 0), self.newest_ns)
         return known
 
     def add_facts(self, facts: pb.Facts) -> None:
@@ -118,15 +122,24 @@ class MemoryStore:
         block.append(places, self._times(batch, route), ints, floats)
         self.values += len(ints) + len(floats)
         self.batches += 1
+        self._used_ns[batch.schema] = self.newest_ns
         self._saw(batch.agent, batch.at_ns)
 
     def evict(self, before_ns: int) -> None:
-        """Forget what is older, and then the oldest until the limit of bytes holds."""
+        """Forget what is older, and then the oldest until the limit of bytes holds.
+
+        A schema goes two hours later: an agent that still uses it is asked to send it again.
+        """
         self._drop(before_ns)
+        for schema_id, used_ns in list(self._used_ns.items()):
+            if used_ns < before_ns - _SCHEMA_NS:
+                del self._used_ns[schema_id]
+                self._schemas.pop(schema_id, None)
         while self.max_bytes is not None and self.nbytes > self.max_bytes and self._groups:
             times = [b.oldest_ns for group in self._groups.values() for b in group.blocks]
-            oldest, newest = min(times), max(self._last_at.values())
-            self._drop(oldest + max((newest - oldest) // 16, 1))
+            # The median, lest one clock that is ahead costs everybody else's data.
+            newest = sorted(self._last_at.values())[len(self._last_at) // 2]
+            self._drop(min(times) + max((newest - min(times)) // 16, 1))
 
     @property
     def nbytes(self) -> int:
@@ -168,9 +181,10 @@ class MemoryStore:
     @property
     def newest_ns(self) -> int:
         """Wall clock of the newest item, 0 where there is none."""
-        return max(self._last_at.values(), default=0)
+        return self._newest_ns
 
     def _saw(self, agent: str, at_ns: int) -> None:
+        self._newest_ns = max(self._newest_ns, at_ns)
         self._last_at[agent] = max(self._last_at.get(agent, 0), at_ns)
 
     def _drop(self, before_ns: int) -> None:

@@ -47,7 +47,7 @@ class Store:
         self, folder: Path, retention: Retention, limits: Limits, now: Callable[[], int]
     ) -> None:
         self.memory = MemoryStore(max_bytes=limits.max_bytes)
-        self._limits = limits
+        self.limits = limits
         self._now = now
         self._lock = _lock(folder)
         self._disk = DiskStore(folder, retention, self._schema)
@@ -78,20 +78,20 @@ class Store:
             case kind:
                 raise Malformed("item", "store", f"unexpected {kind or 'empty item'}")
 
-    def new_of(self, items: Sequence[pb.Item]) -> list[pb.Item]:
-        """Return the items that are no resends, and count those that are."""
+    def sort_out(self, items: Sequence[pb.Item]) -> tuple[list[pb.Item], list[Key]]:
+        """Return the items that are new, and the keys of those that are resends."""
         seen: set[Key] = set()
-        new = []
+        new, again = [], []
         for item in items:
             key = key_of(item)
             if key is None:
                 continue
             if key in seen or self.ledger.knows(key):
-                self.ledger.record(key.agent).duplicates += 1
+                again.append(key)
                 continue
             seen.add(key)
             new.append(item)
-        return new
+        return new, again
 
     def commit(self, items: Sequence[pb.Item]) -> None:
         """Return once checked, new items are safe on disk. Blocks; call `noted` afterwards.
@@ -100,11 +100,19 @@ class Store:
         """
         self._disk.commit(items, self._now())
 
-    def noted(self, items: Sequence[pb.Item]) -> None:
-        """Take items into ledger and window that are safe now."""
-        self._disk.noted(items)
-        for item in items:
+    def noted(self, new: Sequence[pb.Item], again: Sequence[Key] = ()) -> None:
+        """Take items into ledger and window that are safe now, and count resends."""
+        self._disk.noted(new)
+        for item in new:
             self.memory.add(item)
+        for key in again:
+            self.ledger.record(key.agent).duplicates += 1
+
+    def refused(self, key: Key) -> None:
+        """Count an item that will never be stored, so that it is not missed."""
+        record = self.ledger.record(key.agent)
+        record.refused += 1
+        record.numbers(key.epoch).note(key.seq)
 
     def read(self, since_ns: int, until_ns: int, agents: Sequence[str]) -> Iterator[pb.Item]:
         """Yield what the disk holds of a span, oldest first."""
@@ -115,10 +123,8 @@ class Store:
         return self.memory.window(since_ns, until_ns)
 
     def expire(self) -> None:
-        """Forget what is too old or too much, in memory and on disk. Raises Denied..."""
-        now_ns = self._now()
-        self.memory.evict(now_ns - self._limits.age_ns)
-        self._disk.expire(now_ns)
+        """Delete from disk what is too old or too much. Raises Denied, Unavailable."""
+        self._disk.expire(self._now())
 
     def ports_by_agent(self) -> dict[str, int]:
         """Return how many RDMA ports each agent speaks of in the window."""

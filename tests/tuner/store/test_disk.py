@@ -38,9 +38,9 @@ def take(store: Store, items: list[pb.Item]) -> int:
         store.check(item)
         if item.WhichOneof("body") != "schema":
             numbered.append(item)
-    new = store.new_of(numbered)
+    new, again = store.sort_out(numbered)
     store.commit(new)
-    store.noted(new)
+    store.noted(new, again)
     return len(new)
 
 
