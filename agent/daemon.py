@@ -112,7 +112,7 @@ def _listen(config: Config, snapshot: Snapshot, outbox: Outbox | None) -> Listen
         from agent.exposition import Exposition
 
         return Exposition(
-            snapshot,
+            snapshot.outcomes,
             config.agent,
             node_infiniband=metrics.node_infiniband,
             stale_after_s=metrics.stale_after,

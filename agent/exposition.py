@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from prometheus_client import Metric as Family
 
 from agent.labels import clean, labels
-from agent.snapshot import Outcome, Snapshot
+from agent.snapshot import Outcome
 from agent.sources import software_version
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.entities import Device, Entity, Port
@@ -38,14 +38,14 @@ class Vital:
 class Exposition:
     """A custom collector of prometheus-client over the snapshot.
 
-    host: the agent's own. node_infiniband: also serve the names that node_exporter has.
-    stale_after_s: age beyond which readings are no longer served. vitals: numbers of the parts
-    of the agent that keep some (spool, uplink).
+    outcomes: of a snapshot. host: the agent's own. node_infiniband: also serve the names that
+    node_exporter has. stale_after_s: age beyond which readings are no longer served. vitals:
+    numbers of the parts of the agent that keep some (spool, uplink).
     """
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        outcomes: Callable[[], tuple[Outcome, ...]],
         host: str,
         *,
         node_infiniband: bool = True,
@@ -53,7 +53,7 @@ class Exposition:
         vitals: Callable[[], Iterable[Vital]] = tuple,
         mono_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._snapshot = snapshot
+        self._outcomes = outcomes
         self._host = host
         self._node_infiniband = node_infiniband
         self._stale_after_ns = int(stale_after_s * 1e9)
@@ -63,7 +63,7 @@ class Exposition:
 
     def collect(self) -> Iterator[Family]:
         """Yield every family that has a sample now."""
-        outcomes = self._snapshot.outcomes()
+        outcomes = self._outcomes()
         now = self._mono_ns()
         fresh = [
             outcome
@@ -179,7 +179,8 @@ def _collectors(outcomes: tuple[Outcome, ...], now: int) -> Iterator[Family]:
             value = value_of(outcome)
             if value is not None:
                 family.add_sample(name, {"collector": clean(outcome.collector)}, value)
-        yield family
+        if family.samples:
+            yield family
     by_reason: tuple[tuple[str, str, Callable[[Outcome], Mapping[str, int]]], ...] = (
         (f"{prefix}_failures_total", "Passes that failed, by reason.", lambda o: o.failures),
         ("fabric_agent_gaps_total", "Values not read, by reason.", lambda o: o.gap_counts),

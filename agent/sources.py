@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from agent.config import CollectorConfig, Config
-from collectors.host.context import HostContext, NetlinkSocket
+from collectors.host.context import Ethtool, HostContext, NetlinkSocket
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
+
+_FAST_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,15 @@ class Job:
     """A collector on a schedule.
 
     name: unique in the agent. build: opens the source; may raise FabricError. interval_s: from
-    start to start. deadline_s: how long a pass may take before it counts as overrun.
+    start to start. deadline_s: how long a pass may take before it counts as overrun. host: it
+    reads this host's RDMA devices.
     """
 
     name: str
     build: Callable[[], Collector]
     interval_s: float
     deadline_s: float
+    host: bool = False
 
 
 def jobs(config: Config, file: str = "configuration") -> tuple[Job, ...]:
@@ -56,6 +60,7 @@ def host_context(config: Config) -> HostContext:
         exclude=config.devices.exclude,
         boot_id=read_boot_id(Path(config.paths.procfs)),
         open_netlink=_open_netlink,
+        open_ethtool=_open_ethtool,
     )
 
 
@@ -63,6 +68,12 @@ def _open_netlink(family: int) -> NetlinkSocket:
     from collectors.host.netlink_socket import open_netlink
 
     return open_netlink(family)
+
+
+def _open_ethtool() -> Ethtool:
+    from collectors.host.ethtool_ioctl import open_ethtool
+
+    return open_ethtool()
 
 
 def read_boot_id(procfs: Path) -> str:
@@ -107,9 +118,21 @@ def _host(config: Config, file: str) -> Iterator[Job]:
             yield Job(
                 row.name,
                 _builder(row.build, replace(context, options=chosen.options)),
-                chosen.interval or config.interval or row.interval_s,
+                chosen.interval or _interval_s(config.interval, row.interval_s),
                 chosen.deadline or row.deadline_s,
+                host=True,
             )
+
+
+def _interval_s(common: float | None, own: float) -> float:
+    """Return the interval of a source: the common one, but never faster for a slow source.
+
+    Those with a slow interval of their own cost the device commands; only their own entry in
+    the configuration makes them faster.
+    """
+    if common is None:
+        return own
+    return common if own <= _FAST_S else max(common, own)
 
 
 def _builder(

@@ -12,9 +12,10 @@ _FINAL: Final = frozenset(
 
 
 class Backoff:
-    """Counts failures in a row by what was asked; after three, holds it for ten minutes."""
+    """Counts failures in a row by what was asked; after a few, holds it for ten minutes."""
 
-    def __init__(self) -> None:
+    def __init__(self, tries: int = _TRIES) -> None:
+        self._tries = tries
         self._failures: dict[str, tuple[int, str, int]] = {}
 
     def held(self, what: str, now_ns: int) -> str:
@@ -23,7 +24,7 @@ class Backoff:
         if entry is None:
             return ""
         tries, reason, since_ns = entry
-        return reason if tries >= _TRIES and now_ns - since_ns < _HOLD_NS else ""
+        return reason if tries >= self._tries and now_ns - since_ns < _HOLD_NS else ""
 
     def failed(self, what: str, reason: str, now_ns: int) -> None:
         """Note a failure; one that may pass by itself (EIO, ENODEV...) is never held."""

@@ -11,6 +11,19 @@ from typing import Protocol
 from collectors.model.reading import Collector
 
 
+class Ethtool(Protocol):
+    """Statistics of interfaces by their drivers; tests and labs give a fake."""
+
+    def driver(self, netdev: str) -> str:
+        """Return the driver's name. Raises NotSupported, Denied or Unavailable."""
+
+    def statistics(self, netdev: str) -> list[tuple[str, int]]:
+        """Return (name, value) in the driver's order; names may repeat. Raises likewise."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
 class NetlinkSocket(Protocol):
     """A netlink socket of one family; fakes answer from recorded messages."""
 
@@ -30,7 +43,8 @@ class HostContext:
 
     host: name that the entities carry. include, exclude: regular expressions on device and
     interface names; an excluded device must not be touched at all, not even opened. open_netlink:
-    family number -> socket, None where netlink may not be used. boot_id: part of incarnations.
+    family number -> socket, None where netlink may not be used; open_ethtool: likewise. boot_id:
+    part of incarnations.
     """
 
     host: str
@@ -40,6 +54,7 @@ class HostContext:
     exclude: tuple[str, ...] = ()
     boot_id: str = ""
     open_netlink: Callable[[int], NetlinkSocket] | None = None
+    open_ethtool: Callable[[], Ethtool] | None = None
     options: dict[str, object] = field(default_factory=dict)
 
     def wants(self, *names: str) -> bool:

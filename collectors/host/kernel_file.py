@@ -14,6 +14,11 @@ _COUNT_LIMIT = 64
 _U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 
 
+def errno_name(code: int | None) -> str:
+    """Return the usual name of an errno: Python calls number 95 ENOTSUP, the kernel does not."""
+    return "EOPNOTSUPP" if code == errno.EOPNOTSUPP else errno.errorcode.get(code or 0, str(code))
+
+
 class Unreadable(Exception):
     """A file that gave no value. reason: short and countable; detail: for people."""
 
@@ -31,7 +36,7 @@ def _read(path: str, limit: int) -> bytes:
         finally:
             os.close(handle)
     except OSError as error:
-        reason = errno.errorcode.get(error.errno or 0, str(error.errno))
+        reason = errno_name(error.errno)
         raise Unreadable(reason, str(error.strerror)) from None
 
 
@@ -77,7 +82,7 @@ def names_in(path: str) -> tuple[str, ...]:
     try:
         return tuple(sorted(os.listdir(path)))
     except OSError as error:
-        reason = errno.errorcode.get(error.errno or 0, str(error.errno))
+        reason = errno_name(error.errno)
         raise Unreadable(reason, str(error.strerror)) from None
 
 

@@ -17,6 +17,7 @@ from collectors.codec.netlink import (
     NLMSG_ERROR,
     parse_messages,
 )
+from collectors.host.kernel_file import errno_name
 from collectors.model.errors import Denied, FabricError, NotSupported, Unavailable
 
 _FAMILIES = {0: "NETLINK_ROUTE", 16: "NETLINK_GENERIC", 20: "NETLINK_RDMA"}
@@ -27,7 +28,7 @@ _RESTARTS = 3
 
 def error_of(subject: str, what: str, code: int) -> FabricError:
     """Return the typed error of an errno."""
-    why = f"{errno.errorcode.get(code, code)} ({os.strerror(code)})"
+    why = f"{errno_name(code)} ({os.strerror(code)})"
     if code in _NEVER:
         return NotSupported(subject, what, why)
     if code in (errno.EPERM, errno.EACCES):

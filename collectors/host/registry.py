@@ -3,6 +3,8 @@
 from typing import Final
 
 from collectors.host.context import HostCollector
+from collectors.host.ethtool import ETHTOOL
+from collectors.host.ethtool_netlink import ETHTOOL_NETLINK
 from collectors.host.hw_counters import HW_COUNTERS
 from collectors.host.ip_ecn import IP_ECN
 from collectors.host.netdev import NETDEV
@@ -18,6 +20,8 @@ HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
     HW_COUNTERS,
     IP_ECN,
     NETDEV,
+    ETHTOOL,
+    ETHTOOL_NETLINK,
     QDISC,
     TOPOLOGY,
     VERBS,

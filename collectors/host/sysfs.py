@@ -168,9 +168,11 @@ class SysfsCollector:
                 gaps.add(port.entity, "counters", why.reason, why.detail)
             return
         known = columns("sysfs_counters", device.driver)
+        # bnxt_re shows the same value in both folders: one series, from hw_counters.
+        elsewhere = {column.metric for column in columns("hw_counters", device.driver).values()}
         unknown = [name for name in present if name not in known]
         for name in present:
-            if name in known and self._share.wants(name):
+            if name in known and self._share.wants(name) and known[name].metric not in elsewhere:
                 yield f"counters/{name}", f"{port.path}/counters/{name}", known[name]
         if unknown and self._share.facts:
             gaps.add(port.entity, "counters", "not in the catalogue", ", ".join(unknown)[:200])

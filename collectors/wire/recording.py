@@ -111,15 +111,17 @@ class RecordingWriter:
         self.items += 1
 
     def close(self) -> None:
-        """Make everything safe on disk and close."""
-        if self._segment:
-            self._segment.sync()
-            self._segment.close()
-            self._segment = None
+        """Make everything safe on disk and close; one without items is a recording, too."""
+        segment = self._current()
+        segment.sync()
+        segment.close()
+        self._segment = None
 
     def _current(self) -> SegmentWriter:
         if self._segment and self._segment.size >= _SEGMENT_BYTES:
-            self.close()
+            self._segment.sync()
+            self._segment.close()
+            self._segment = None
         if self._segment is None:
             number = len(segments(self.folder)) + 1
             self._segment = SegmentWriter(self.folder / f"{number:08d}{SUFFIX}")

@@ -116,3 +116,33 @@ class RdmaResponder:
 def messages(datagrams: list[bytes]) -> list[Message]:
     """Return all messages of several datagrams."""
     return [message for data in datagrams for message in parse_messages(data)]
+
+
+@dataclass
+class FakeEthtool:
+    """Drivers that answer `ethtool -S`. drivers: interface -> driver. statistics: likewise.
+
+    A statistic given as an exception is raised when asked for.
+    """
+
+    drivers: Mapping[str, str]
+    tables: Mapping[str, list[tuple[str, int]] | Exception]
+    asked: list[str] = field(default_factory=list)
+
+    def driver(self, netdev: str) -> str:
+        """Return the driver's name."""
+        self.asked.append(netdev)
+        return self.drivers.get(netdev, "")
+
+    def statistics(self, netdev: str) -> list[tuple[str, int]]:
+        """Return the statistics, or raise what stands for them."""
+        self.asked.append(netdev)
+        table = self.tables.get(netdev)
+        if table is None:
+            raise NotSupported(netdev, "ETHTOOL_GSTATS", "EOPNOTSUPP (Operation not supported)")
+        if isinstance(table, Exception):
+            raise table
+        return table
+
+    def close(self) -> None:
+        """Hold nothing, close nothing."""

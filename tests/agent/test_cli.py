@@ -1,8 +1,11 @@
 """The command line, as a user sees it."""
 
+import json
+
 from typer.testing import CliRunner
 
 from agent.cli import app
+from collectors.wire.recording import read_recording
 
 run = CliRunner().invoke
 
@@ -22,3 +25,34 @@ def test_check_config_refuses_unknown_key(tmp_path):
     assert answer.exit_code == 1
     assert answer.stdout == ""
     assert answer.stderr == (f"fabric-agent: {path}: $.uplnik: unknown key; is 'uplink' meant?\n")
+
+
+def config_without_rdma(tmp_path):
+    path = tmp_path / "agent.yaml"
+    path.write_text(f"agent: gpu01\npaths: {{sysfs: {tmp_path}, procfs: {tmp_path}}}\n")
+    return path
+
+
+def test_once_without_rdma_says_so_and_is_valid(tmp_path):
+    config = config_without_rdma(tmp_path)
+    answer = run(app, ["once", "--config", str(config), "--format", "json"])
+    assert answer.exit_code == 0
+    assert answer.stderr == f"no RDMA device in {tmp_path}/class/infiniband\n"
+    document = json.loads(answer.stdout)
+    assert document["agent"] == "gpu01"
+    assert document["collectors"] == document["entities"] == []
+    answer = run(app, ["once", "--config", str(config), "--format", "prom"])
+    assert answer.exit_code == 0
+    assert "fabric_agent_info" in answer.stdout
+    assert "infiniband" not in answer.stdout
+
+
+def test_record_without_rdma_is_an_empty_recording(tmp_path):
+    config = config_without_rdma(tmp_path)
+    out = tmp_path / "rec"
+    answer = run(app, ["record", "--config", str(config), "--out", str(out), "--duration", "0.1"])
+    assert answer.exit_code == 0, answer.output
+    assert all(item.WhichOneof("body") == "facts" for item in read_recording(out))
+    answer = run(app, ["record", "--config", str(config), "--out", str(out)])
+    assert answer.exit_code == 1
+    assert answer.stderr.endswith("the folder is not empty\n")

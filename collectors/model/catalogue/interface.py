@@ -44,6 +44,13 @@ def _stat(key: str) -> Source:
     return Source("netdev", f"statistics/{key}")
 
 
+def ethtool(
+    key: str, driver: str, scale: Fraction = Fraction(1), width: int = 64, note: str = ""
+) -> Source:
+    """Return a statistic of `ethtool -S`; {p} stands for a priority, {lane} for a lane."""
+    return Source("ethtool", key, driver, scale=scale, width=width, note=note)
+
+
 RX_BYTES = counter(
     "fabric_interface_rx_bytes_total",
     "bytes",
@@ -265,6 +272,10 @@ PFC_RX_FRAMES = counter(
     "fabric_pfc_rx_frames_total",
     "frames",
     "PFC frames received for the priority: the peer asked this port to stop.",
+    ethtool("rx_prio{p}_pause", "mlx5"),
+    ethtool("rx_pfc_ena_frames_pri{p}", "bnxt_en"),
+    ethtool("rx_priority_{p}_xoff.nic", "ice"),
+    ethtool("mac_rx_pfc_pri{p}_pkt_num", "hns3"),
     snmp(f"{CISCO_PFC}.2.1.3", "CISCO-PFC-EXT-MIB", note="indication = received"),
     snmp(f"{ARISTA_PFC}.1.1.4", "ARISTA-PFC-MIB"),
     snmp(f"{ONYX_QOS}.2.1.3", "MELLANOX-QOS-MIB"),
@@ -281,6 +292,10 @@ PFC_TX_FRAMES = counter(
     "fabric_pfc_tx_frames_total",
     "frames",
     "PFC frames sent for the priority: this port asked its peer to stop.",
+    ethtool("tx_prio{p}_pause", "mlx5"),
+    ethtool("tx_pfc_ena_frames_pri{p}", "bnxt_en"),
+    ethtool("tx_priority_{p}_xoff.nic", "ice"),
+    ethtool("mac_tx_pfc_pri{p}_pkt_num", "hns3"),
     snmp(f"{CISCO_PFC}.2.1.2", "CISCO-PFC-EXT-MIB", note="request = sent"),
     snmp(f"{ARISTA_PFC}.1.1.3", "ARISTA-PFC-MIB"),
     snmp(f"{ONYX_QOS}.2.1.5", "MELLANOX-QOS-MIB"),
@@ -298,6 +313,9 @@ PFC_RX_PAUSE = counter(
     "fabric_pfc_rx_pause_seconds_total",
     "seconds",
     "Time that this port was not allowed to send the priority.",
+    ethtool("rx_prio{p}_pause_duration", "mlx5", US),
+    ethtool("pfc_pri{p}_rx_duration_us", "bnxt_en", US),
+    ethtool("rx_pripause_{p}_1us_count", "ionic", US),
     snmp(f"{CISCO_PFC}.4.1.2", "CISCO-PFC-EXT-MIB", scale=US),
     snmp(f"{ONYX_QOS}.2.1.4", "MELLANOX-QOS-MIB", scale=MS),
     gnmi(f"{EOS_PFC}/pfc-on-total-rx-time", "eos", NS),
@@ -308,6 +326,9 @@ PFC_TX_PAUSE = counter(
     "fabric_pfc_tx_pause_seconds_total",
     "seconds",
     "Time that this port kept its peer from sending the priority.",
+    ethtool("tx_prio{p}_pause_duration", "mlx5", US),
+    ethtool("pfc_pri{p}_tx_duration_us", "bnxt_en", US),
+    ethtool("tx_pripause_{p}_1us_count", "ionic", US),
     snmp(f"{CISCO_PFC}.4.1.3", "CISCO-PFC-EXT-MIB", scale=US),
     snmp(f"{ONYX_QOS}.2.1.6", "MELLANOX-QOS-MIB", scale=MS),
     *by_priority("sonic_db", "SAI_PORT_STAT_PFC_{p}_TX_PAUSE_DURATION_US", "sonic", US),
@@ -317,6 +338,11 @@ PAUSE_RX_FRAMES = counter(
     "fabric_pause_rx_frames_total",
     "frames",
     "802.3x pause frames received, all traffic: the peer asked this port to stop.",
+    ethtool("rx_pause_ctrl_phy", "mlx5"),
+    ethtool("rx_pause_frames", "bnxt_en"),
+    ethtool("link_xoff_rx.nic", "ice"),
+    ethtool("frames_rx_pause", "ionic"),
+    Source("ethtool_nl", "pause rx_frames"),
     snmp(f"{DOT3}.10.1.5", "EtherLike-MIB", note="PFC frames are not counted here"),
     snmp(f"{DOT3}.10.1.3", "EtherLike-MIB", 32),
     gnmi(f"{OC_ETH}/in-mac-pause-frames"),
@@ -327,6 +353,11 @@ PAUSE_TX_FRAMES = counter(
     "fabric_pause_tx_frames_total",
     "frames",
     "802.3x pause frames sent, all traffic: this port asked its peer to stop.",
+    ethtool("tx_pause_ctrl_phy", "mlx5"),
+    ethtool("tx_pause_frames", "bnxt_en"),
+    ethtool("link_xoff_tx.nic", "ice"),
+    ethtool("frames_tx_pause", "ionic"),
+    Source("ethtool_nl", "pause tx_frames"),
     snmp(f"{DOT3}.10.1.6", "EtherLike-MIB", note="PFC frames are not counted here"),
     snmp(f"{DOT3}.10.1.4", "EtherLike-MIB", 32),
     gnmi(f"{OC_ETH}/out-mac-pause-frames"),

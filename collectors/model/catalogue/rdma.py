@@ -21,6 +21,12 @@ def _pma(key: str, width: int, scale: Fraction = Fraction(1)) -> Source:
     return Source("sysfs_counters", key, scale=scale, width=width, overflow="saturates")
 
 
+def _narrow(key: str, width: int) -> tuple[Source, ...]:
+    """Return a narrow PMA counter; bnxt_re cuts 64 bits to the width, so there it wraps."""
+    cut = Source("sysfs_counters", key, "bnxt_re", width=width, overflow="wraps")
+    return (_pma(key, width), cut)
+
+
 def _mad(field: str, narrow: int, scale: Fraction = Fraction(1)) -> tuple[Source, ...]:
     """Return a PMA counter as a datagram has it: 64 bits wide, or narrow (0: not at all)."""
     wide = Source(
@@ -177,7 +183,7 @@ RX_ERRORS = counter(
     "node_infiniband_port_errors_received_total",
     "packets",
     "Packets received with an error: cable or optics.",
-    _pma("port_rcv_errors", 16),
+    *_narrow("port_rcv_errors", 16),
     *_mad("PortRcvErrors", 16),
     hw("rx_roce_errors", "bnxt_re"),
     hw("rx_err_pkt", "hns"),
@@ -196,7 +202,7 @@ TX_DISCARDS = counter(
     "node_infiniband_port_discards_transmitted_total",
     "packets",
     "Outbound packets discarded because the port was down or congested.",
-    _pma("port_xmit_discards", 16),
+    *_narrow("port_xmit_discards", 16),
     *_mad("PortXmitDiscards", 16),
     hw("tx_roce_discards", "bnxt_re"),
     hw("tx_disable_drop_cnt", "erdma"),
@@ -206,7 +212,7 @@ RX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_received_total",
     "packets",
     "Packets received and discarded by partition or raw filter.",
-    _pma("port_rcv_constraint_errors", 8),
+    *_narrow("port_rcv_constraint_errors", 8),
     *_mad("PortRcvConstraintErrors", 8),
     on=_ENDS,
 )
@@ -214,7 +220,7 @@ TX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_transmitted_total",
     "packets",
     "Packets not sent because of partition or raw filter.",
-    _pma("port_xmit_constraint_errors", 8),
+    *_narrow("port_xmit_constraint_errors", 8),
     *_mad("PortXmitConstraintErrors", 8),
     on=_ENDS,
 )
@@ -222,7 +228,7 @@ RX_REMOTE_PHYSICAL = counter(
     "node_infiniband_port_receive_remote_physical_errors_total",
     "packets",
     "Packets received that a port upstream marked bad.",
-    _pma("port_rcv_remote_physical_errors", 16),
+    *_narrow("port_rcv_remote_physical_errors", 16),
     *_mad("PortRcvRemotePhysicalErrors", 16),
     on=_ENDS,
 )
@@ -230,7 +236,7 @@ RX_SWITCH_RELAY = counter(
     "node_infiniband_port_receive_switch_relay_errors_total",
     "packets",
     "Packets received that the switch could not forward.",
-    _pma("port_rcv_switch_relay_errors", 16),
+    *_narrow("port_rcv_switch_relay_errors", 16),
     *_mad("PortRcvSwitchRelayErrors", 16),
     on=_ENDS,
 )
@@ -238,7 +244,7 @@ SYMBOL_ERRORS = counter(
     "node_infiniband_symbol_error_total",
     "symbols",
     "Minor link errors on one or more lanes.",
-    _pma("symbol_error", 16),
+    *_narrow("symbol_error", 16),
     *_mad("SymbolErrorCounter", 16),
     on=_ENDS,
 )
@@ -246,7 +252,7 @@ LINK_DOWNED = counter(
     "node_infiniband_link_downed_total",
     "events",
     "Times that the link went down.",
-    _pma("link_downed", 8),
+    *_narrow("link_downed", 8),
     *_mad("LinkDownedCounter", 8),
     hw("link_downed", "rxe"),
     on=_ENDS,
@@ -255,7 +261,7 @@ LINK_RECOVERY = counter(
     "node_infiniband_link_error_recovery_total",
     "events",
     "Times that the link recovered by retraining.",
-    _pma("link_error_recovery", 8),
+    *_narrow("link_error_recovery", 8),
     *_mad("LinkErrorRecoveryCounter", 8),
     on=_ENDS,
 )
@@ -263,7 +269,7 @@ LOCAL_INTEGRITY = counter(
     "node_infiniband_local_link_integrity_errors_total",
     "events",
     "Times that local physical errors passed the threshold.",
-    _pma("local_link_integrity_errors", 4),
+    *_narrow("local_link_integrity_errors", 4),
     *_mad("LocalLinkIntegrityErrors", 4),
     on=_ENDS,
 )
@@ -271,7 +277,7 @@ BUFFER_OVERRUN = counter(
     "node_infiniband_excessive_buffer_overrun_errors_total",
     "events",
     "Times that buffer overruns passed the threshold.",
-    _pma("excessive_buffer_overrun_errors", 4),
+    *_narrow("excessive_buffer_overrun_errors", 4),
     *_mad("ExcessiveBufferOverrunErrors", 4),
     on=_ENDS,
 )
@@ -279,7 +285,7 @@ VL15_DROPPED = counter(
     "node_infiniband_vl15_dropped_total",
     "packets",
     "Management packets dropped for want of resources.",
-    _pma("VL15_dropped", 16),
+    *_narrow("VL15_dropped", 16),
     *_mad("VL15Dropped", 16),
     on=_ENDS,
 )

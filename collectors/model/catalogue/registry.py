@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import (
+    ethernet,
     infiniband,
     interface,
     ip,
@@ -20,7 +21,7 @@ from collectors.model.catalogue import (
 )
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, infiniband, switch)
+_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, infiniband, switch)
 
 
 def _by_name() -> Mapping[str, Metric]:

@@ -16,7 +16,6 @@ from collectors.model.catalogue.sources import (
     DOT3,
     EOS_PFC,
     EOS_WATCHDOG,
-    IEEE_PFC,
     IF_HC,
     JUNIPER_COS,
     JUNOS_QUEUE,
@@ -59,13 +58,6 @@ TX_UNICAST = counter(
     sonic("SAI_PORT_STAT_IF_OUT_UCAST_PKTS"),
     on=_INTERFACE,
 )
-SYMBOL_ERRORS = counter(
-    "fabric_interface_rx_symbol_errors_total",
-    "symbols",
-    "Invalid symbols received: cable or optics.",
-    snmp(f"{DOT3}.2.1.18", "EtherLike-MIB", 32),
-    on=_INTERFACE,
-)
 UNKNOWN_CONTROL = counter(
     "fabric_interface_rx_unknown_control_frames_total",
     "frames",
@@ -91,22 +83,6 @@ WRED_DROPS = counter(
     gnmi("/interfaces/interface/ethernet/state/counters/out-wred-drops", "nvue"),
     on=_INTERFACE,
 )
-PFC_RX = counter(
-    "fabric_pfc_rx_all_frames_total",
-    "frames",
-    "PFC frames received, all priorities together.",
-    snmp(f"{IEEE_PFC}.3", "IEEE8021-PFC-MIB", 32, note="indications: this port was told to stop"),
-    snmp(f"{CISCO_PFC}.1.1.2", "CISCO-PFC-EXT-MIB", note="SONiC: priority 3 only, not read there"),
-    on=_INTERFACE,
-)
-PFC_TX = counter(
-    "fabric_pfc_tx_all_frames_total",
-    "frames",
-    "PFC frames sent, all priorities together.",
-    snmp(f"{IEEE_PFC}.2", "IEEE8021-PFC-MIB", 32, note="requests: this port told its peer to stop"),
-    snmp(f"{CISCO_PFC}.1.1.1", "CISCO-PFC-EXT-MIB", note="SONiC: priority 3 only, not read there"),
-    on=_INTERFACE,
-)
 TX_WAIT = counter(
     "fabric_interface_tx_wait_seconds_total",
     "seconds",
@@ -123,15 +99,6 @@ HOQ_DISCARDS = counter(
 )
 
 # --- flow control ----------------------------------------------------------------------------
-PFC_RX_TRANSITIONS = counter(
-    "fabric_pfc_rx_transitions_total",
-    "events",
-    "Times that the priority went from sending to paused or back.",
-    gnmi(f"{EOS_PFC}/rx-transitions", "eos"),
-    *by_priority("sonic_db", "SAI_PORT_STAT_PFC_{p}_ON2OFF_RX_PKTS", "sonic"),
-    otlp("nvswitch_interface_sp_rx_pause_transition"),
-    on="priority",
-)
 PFC_RX_PAUSE_MAX = gauge(
     "fabric_pfc_rx_pause_max_seconds",
     "seconds",

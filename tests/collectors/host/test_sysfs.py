@@ -13,6 +13,7 @@ from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST, parse_enum, p
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.counters import delta
 from collectors.model.reading import GapLog
+from simlab.hosts.responder import FakeEthtool, RdmaResponder
 from simlab.hosts.tree import FakeDevice, FakeNetdev, FakePort, write_device, write_netdev
 
 PMA = {
@@ -48,6 +49,14 @@ def values(result, kind="port") -> dict[str, float]:
 
 def reasons(result) -> dict[str, str]:
     return {gap.what: gap.reason for gap in result.gaps}
+
+
+def equipped(host, **changes):
+    return host(
+        open_ethtool=lambda: FakeEthtool({}, {}),
+        open_netlink=lambda _: RdmaResponder(()),
+        **changes,
+    )
 
 
 def read(row, context, clock):
@@ -115,7 +124,7 @@ def test_s5_an_excluded_device_is_not_touched(host, tmp_path, clock, faulty):
     for name in ("mlx5_1", "mlx5_12", "mlx5_13"):
         write_device(tmp_path, mlx5(name))
     write_netdev(tmp_path, FakeNetdev("eth0"))
-    context = host(exclude=("mlx5_(12|13)",))
+    context = equipped(host, exclude=("mlx5_(12|13)",))
     for row in HOST_COLLECTORS:
         if row.on:
             row.build(context).read(clock)
@@ -262,7 +271,7 @@ def test_u3_nothing_is_ever_opened_for_writing(host, tmp_path, clock, monkeypatc
     )
     for row in HOST_COLLECTORS:
         if row.on:
-            row.build(host()).read(clock)
+            row.build(equipped(host)).read(clock)
     assert len(flags_seen) > 20
     assert not [flags for flags in flags_seen if flags & (os.O_WRONLY | os.O_RDWR)]
 

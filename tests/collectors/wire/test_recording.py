@@ -216,3 +216,8 @@ def test_batch_without_schema_is_refused(tmp_path):
 def test_no_recording(tmp_path):
     with pytest.raises(ConfigInvalid, match="no recording here"):
         list(read_recording(tmp_path))
+
+
+def test_recording_without_items_is_valid(tmp_path):
+    RecordingWriter(tmp_path / "r").close()
+    assert list(read_recording(tmp_path / "r")) == []

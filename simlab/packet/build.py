@@ -1,0 +1,390 @@
+"""From topology, model and traffic to the engine's state vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collectors.model.errors import ConfigInvalid
+from simlab.packet import layout as at
+from simlab.packet.build_ports import fill_ports, fill_switches
+from simlab.packet.parameters import CnpMode, Form, Model, Spread
+from simlab.packet.routing import Routes, build_routes, hashed_paths
+from simlab.packet.topology import Topology
+from simlab.packet.traffic import Traffic
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+PS = 1e12
+SLACK_PACKETS = 64
+LINE = 8  # words of a cache line
+
+
+@dataclass(slots=True)
+class State:
+    """The vectors and where their parts begin (word indices)."""
+
+    s: Ints
+    f: Floats
+    ports: int
+    switches: int
+    profiles: dict[float, int]
+    qps: int
+    qp_slots: int
+    messages: int
+    paths: list[tuple[tuple[int, ...], tuple[int, ...]]]
+    routes: Routes
+    path_space: tuple[int, int]
+
+
+def ps(seconds: float) -> int:
+    """Return a time in the engine's picoseconds."""
+    return round(seconds * PS)
+
+
+class _Space:
+    """Hands out regions of the vector one after the other, each on a cache line."""
+
+    def __init__(self, start: int) -> None:
+        self.end = -(-start // LINE) * LINE
+
+    def take(self, words: int) -> int:
+        begin = self.end
+        self.end = begin + -(-words // LINE) * LINE
+        return begin
+
+
+def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> State:
+    """Lay out the whole simulation; ConfigInvalid where topology and traffic do not fit."""
+    _check(topology, traffic)
+    routes = build_routes(topology, model.balancing)
+    paths = connection_paths(topology, model, traffic, routes)
+    ports = 2 * len(topology.cables)
+    slots = len(traffic.connections)
+    entities = 3 * ports + 2 + 2 * slots
+    if entities > at.ENTITY_MASK:
+        raise ConfigInvalid(
+            traffic.name, "size", f"{slots} QPs and {ports} ports exceed {at.ENTITY_MASK} events"
+        )
+    leaves = 1 << max(1, (entities - 1).bit_length())
+    space = _Space(at.TREE + 2 * leaves)
+    first_port = space.take(ports * at.PORT_WORDS) | 0
+    switches = space.take(len(topology.switches) * at.SWITCH_WORDS)
+    rates = sorted({topology.cables[p // 2].rate_bps for p in _host_ports(topology).values()})
+    profiles = {rate: space.take(at.RP_WORDS) for rate in rates}
+    cct = space.take(max(1, len(model.congestion.cct)))
+    table = space.take(routes.table.size)
+    groups = space.take(len(routes.groups))
+    hops = sum(len(f) + len(b) for f, b in paths)
+    spare = 4 * hops + 1024  # for paths that change when a link fails
+    path_at = space.take(hops + spare)
+    qps = space.take(slots * at.QP_WORDS)
+    messages = space.take(len(traffic.messages) * at.MSG_WORDS)
+    lists, list_words = _dependency_words(traffic)
+    list_at = space.take(list_words)
+    starts = sum(1 for m in traffic.messages if m.free > 0)
+    start_at = space.take(2 * starts)
+    heap_words = 2 * (2 + sum(m.repeat for m in traffic.messages if m.after and m.delay_s > 0))
+    heap = space.take(heap_words)
+    words = model.transport.window_packets // 32 + 1 if model.transport.selective_repeat else 0
+    maps = space.take(2 * words * slots)
+    flowlet = model.balancing.spread is Spread.FLOWLET
+    flowlets = space.take(1 + 2 * slots * len(topology.switches) if flowlet else 1)
+    watch = space.take(ports)
+    pool = space.take(1024 * at.PKT_WORDS)
+    s = np.zeros(space.end, dtype=np.int64)
+    floats = at.RP_FLOATS * len(profiles) + at.FLOAT_WORDS * slots
+    f = np.zeros(floats, dtype=np.float64)
+    state = State(
+        s, f, first_port, switches, profiles, qps, slots, messages, paths, routes,
+        (path_at, path_at + hops + spare),
+    )  # fmt: skip
+    header = {
+        at.LEAVES: leaves, at.PORT_COUNT: ports, at.FIRST_PORT: first_port, at.FIRST_QP: qps,
+        at.QP_COUNT: slots, at.PACKET_BRK: pool, at.HEAP: heap, at.ROUTES: table,
+        at.HOST_COUNT: len(topology.hosts), at.FLOWLETS: flowlets, at.SAMPLE_LIST: watch,
+        at.SR_WORDS: words, at.START_NEXT: start_at, at.START_END: start_at + 2 * starts,
+        at.PACKET_LIMIT: space.end - SLACK_PACKETS * at.PKT_WORDS,
+        at.RANDOM_A: 1 + (seed * 2654435761 + 12345) % 2147483562,
+        at.RANDOM_B: 1 + (seed * 40503 + 987654321) % 2147483398,
+        at.MESSAGE_COUNT: len(traffic.messages),
+    }  # fmt: skip
+    for word, value in header.items():
+        s[word] = value
+    for mask in range(1, 512):
+        s[at.HIGHEST_BIT + mask] = mask.bit_length() - 1
+    s[flowlets] = len(topology.switches)
+    _fill_header(s, model)
+    fill_ports(s, topology, model, first_port, switches)
+    fill_switches(s, topology, model, first_port, switches)
+    _fill_profiles(state, model, cct)
+    port_row = first_port + routes.groups * at.PORT_WORDS
+    s[groups : groups + len(routes.groups)] = np.where(_is_count(routes), routes.groups, port_row)
+    s[table : table + routes.table.size] = (routes.table + groups).ravel()
+    cursors = _fill_paths(state, path_at)
+    _fill_qps(state, traffic, maps, words)
+    _fill_messages(state, topology, traffic, model, cursors, lists, list_at, start_at)
+    reset_tree(s)
+    return state
+
+
+def _check(topology: Topology, traffic: Traffic) -> None:
+    hosts = set(topology.hosts)
+    for one in traffic.connections:
+        for node in (one.src, one.dst):
+            if node not in hosts:
+                raise ConfigInvalid(traffic.name, "connection", f"node {node} is not a host")
+        if one.src == one.dst:
+            raise ConfigInvalid(traffic.name, "connection", f"host {one.src} sends to itself")
+        if not 0 <= one.priority <= 7:
+            raise ConfigInvalid(traffic.name, "connection", f"priority {one.priority} not in 0..7")
+    for message in traffic.messages:
+        if message.size_bytes < 1 or message.repeat < 1:
+            raise ConfigInvalid(traffic.name, "message", "size and repeat must be at least 1")
+
+
+def _host_ports(topology: Topology) -> dict[int, int]:
+    ports = topology.ports_of()
+    return {host: ports[host][0] for host in topology.hosts}
+
+
+def connection_paths(
+    topology: Topology, model: Model, traffic: Traffic, routes: Routes
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the (forward, ACK) switch egress ports of every connection."""
+    connections = traffic.connections
+    forward = hashed_paths(topology, model.balancing, routes, connections)
+    back = hashed_paths(topology, model.balancing, routes, connections, reverse=True)
+    return [
+        (
+            forward[i] if one.path is None else one.path,
+            back[i] if one.ack_path is None else one.ack_path,
+        )
+        for i, one in enumerate(connections)
+    ]
+
+
+def _is_count(routes: Routes) -> NDArray[np.bool_]:
+    counts = np.zeros(len(routes.groups), dtype=bool)
+    index = 0
+    while index < len(routes.groups):
+        counts[index] = True
+        index += 1 + int(routes.groups[index])
+    return counts
+
+
+def _dependency_words(traffic: Traffic) -> tuple[list[list[int]], int]:
+    """Return the successors of every message and the words that both kinds of list need."""
+    successors: list[list[int]] = [[] for _ in traffic.messages]
+    words = 0
+    for index, message in enumerate(traffic.messages):
+        if message.after:
+            words += 1 + len(message.after)
+        for before in message.after:
+            successors[before].append(index)
+    return successors, words + sum(1 + len(row) for row in successors if row)
+
+
+_CNP = {
+    CnpMode.ON_ACK: at.CNP_ON_ACK,
+    CnpMode.PER_QP: at.CNP_PER_QP,
+    CnpMode.PER_PORT: at.CNP_PER_PORT,
+}
+_FORM = {
+    Form.OFF: at.OFF,
+    Form.PAPER: at.PAPER,
+    Form.FIRMWARE: at.FIRMWARE,
+    Form.INFINIBAND: at.IB_CCT,
+}
+_PICK = {
+    Spread.ECMP: at.PICK_SPRAY,
+    Spread.SPRAY: at.PICK_SPRAY,
+    Spread.FLOWLET: at.PICK_FLOWLET,
+    Spread.LEAST_QUEUE: at.PICK_LEAST_QUEUE,
+}
+
+
+def _fill_header(s: Ints, model: Model) -> None:
+    wire = model.transport
+    values = {
+        at.TRUNCATE_NS: model.truncate_ns,
+        at.MTU_WIRE: wire.payload_bytes + wire.header_bytes,
+        at.HEADER_BYTES: wire.header_bytes,
+        at.ACK_BYTES: wire.ack_bytes,
+        at.CNP_BYTES: wire.cnp_bytes,
+        at.CONTROL_BYTES: wire.control_bytes,
+        at.CNP_PRIORITY: wire.cnp_priority,
+        at.ACK_PRIORITY: -1 if wire.ack_priority is None else wire.ack_priority,
+        at.ACK_HOST_QUEUE: at.CONTROL if wire.ack_jumps_host_queue else -1,
+        at.ACK_ECT: wire.ack_ecn_capable,
+        at.ACK_EVERY: wire.ack_every,
+        at.CNP_MODE: _CNP[model.congestion.cnp_mode],
+        at.CNP_INTERVAL: ps(model.congestion.dcqcn.cnp_interval_s),
+        at.RNR_DELAY: ps(wire.rnr_delay_s),
+        at.NAK_INTERVAL: ps(wire.nak_interval_s),
+        at.NAK_CNP: wire.nak_cuts,
+        at.RTO: ps(wire.rto_s),
+        at.RETRY_LIMIT: wire.retry_limit,
+        at.SELECTIVE: wire.selective_repeat,
+        at.REORDER_TOLERANT: wire.reorder_tolerant,
+        at.FLOWLET_GAP: ps(model.balancing.flowlet_gap_s),
+        at.SPRAY: _PICK[model.balancing.spread],
+        at.INFINIBAND: model.infiniband is not None,
+    }
+    for word, value in values.items():
+        s[word] = int(value)
+
+
+def _fill_profiles(state: State, model: Model, cct: int) -> None:
+    control = model.congestion
+    p = control.dcqcn
+    for index, delay in enumerate(control.cct):
+        state.s[cct + index] = round(delay * 256)
+    for number, (line, row) in enumerate(state.profiles.items()):
+        floats = number * at.RP_FLOATS
+        values = {
+            at.RP_FORM: _FORM[control.form],
+            at.RP_ALPHA_PERIOD: max(1, ps(p.alpha_period_s)),
+            at.RP_WINDOW: max(1, ps(p.cut_window_s)),
+            at.RP_WINDOW_OFFSET: ps(control.monitor_offset_s),
+            at.RP_TIMER: max(1, ps(p.increase_timer_s)),
+            at.RP_BYTES: 0 if p.byte_counter_bytes is None else round(p.byte_counter_bytes),
+            at.RP_STAGES: p.recovery_stages,
+            at.RP_AI: round(p.ai_bps),
+            at.RP_HAI: round(p.hai_bps),
+            at.RP_MIN: max(1, round(p.min_rate_bps)),
+            at.RP_MAX: round(min(line, p.max_rate_bps or line)),
+            at.RP_FIRST: round(p.first_cnp_rate_bps or 0),
+            at.RP_CLAMP: int(p.clamp_target),
+            at.RP_CLAMP_TIMER: int(p.clamp_target_after_timer),
+            at.RP_FLOAT: floats,
+            at.RP_CCT: cct,
+            at.RP_CCT_LIMIT: max(0, len(control.cct) - 1),
+            at.RP_CCT_INCREASE: control.ccti_increase,
+            at.RP_CCT_MIN: control.ccti_min,
+            at.RP_CCT_TIMER: ps(control.ccti_timer_s),
+            at.RP_HYPER_SCALED: int(control.hyper_scaled),
+        }
+        for word, value in values.items():
+            state.s[row + word] = value
+        state.f[floats + at.RP_G] = p.g
+        state.f[floats + at.RP_GAIN] = p.cut_gain
+        state.f[floats + at.RP_MIN_DECREASE] = p.min_decrease_ratio
+        state.f[floats + at.RP_ALPHA_START] = p.initial_alpha
+
+
+def _fill_paths(state: State, path_at: int) -> list[tuple[int, int]]:
+    """Write the hops of every connection; return its two cursors."""
+    cursors = []
+    cursor = path_at
+    for forward, back in state.paths:
+        begin = cursor
+        for port in (*forward, *back):
+            state.s[cursor] = state.ports + port * at.PORT_WORDS
+            cursor += 1
+        cursors.append((begin, begin + len(forward)))
+    state.path_space = (cursor, state.path_space[1])
+    return cursors
+
+
+def _fill_qps(state: State, traffic: Traffic, maps: int, words: int) -> None:
+    s = state.s
+    base = 3 * int(s[at.PORT_COUNT]) + 2
+    rows = s[state.qps : state.qps + state.qp_slots * at.QP_WORDS].reshape(-1, at.QP_WORDS)
+    index = np.arange(state.qp_slots)
+    rows[:, at.QP_INDEX] = index
+    rows[:, at.QP_ID] = base + 2 * index
+    rows[:, at.QP_FLOAT] = at.RP_FLOATS * len(state.profiles) + at.FLOAT_WORDS * index
+    rows[:, at.QP_RECYCLE] = int(traffic.flows)
+    if words:
+        rows[:, at.QP_SACK_MAP] = maps + 2 * words * index
+        rows[:, at.QP_RX_MAP] = maps + 2 * words * index + words
+    if traffic.flows:
+        handles = state.qps + at.QP_WORDS * index
+        rows[:-1, at.QP_READY_NEXT] = handles[1:]
+        s[at.QP_FREE] = state.qps
+
+
+def _fill_messages(
+    state: State,
+    topology: Topology,
+    traffic: Traffic,
+    model: Model,
+    cursors: Sequence[tuple[int, int]],
+    successors: list[list[int]],
+    list_at: int,
+    start_at: int,
+) -> None:
+    s = state.s
+    wire = model.transport
+    nic = _host_ports(topology)
+    dynamic = model.balancing.spread is not Spread.ECMP
+    last_of: dict[int, int] = {}
+    psn: dict[int, int] = {}
+    planned = []
+    for index, message in enumerate(traffic.messages):
+        row = state.messages + index * at.MSG_WORDS
+        one = traffic.connections[message.connection]
+        packets = -(-message.size_bytes // wire.payload_bytes)
+        last = message.size_bytes - (packets - 1) * wire.payload_bytes + wire.header_bytes
+        port = nic[one.src]
+        forward, back = cursors[message.connection]
+        if dynamic and one.path is None:
+            forward = -1 - int(state.routes.host_of[one.dst])
+            back = -1 - int(state.routes.host_of[one.src])
+        first = psn.get(message.connection, 0)
+        values = {
+            at.MSG_PACKETS: packets,
+            at.MSG_LAST_BYTES: last,
+            at.MSG_REPEAT: message.repeat,
+            at.MSG_FREE: min(message.free, message.repeat),
+            at.MSG_POSTED: min(message.free, message.repeat),
+            at.MSG_FIRST_PSN: first,
+            at.MSG_DELAY: ps(message.delay_s),
+            at.MSG_SRC_PORT: state.ports + port * at.PORT_WORDS,
+            at.MSG_DST_PORT: state.ports + nic[one.dst] * at.PORT_WORDS,
+            at.MSG_PATH: forward,
+            at.MSG_ACK_PATH: back,
+            at.MSG_PROFILE: state.profiles[topology.cables[port // 2].rate_bps],
+            at.MSG_PRIORITY: one.priority,
+            at.MSG_BYTES: message.size_bytes,
+        }
+        for word, value in values.items():
+            s[row + word] = value
+        psn[message.connection] = first + packets * message.repeat
+        if message.connection in last_of:
+            s[last_of[message.connection] + at.MSG_NEXT] = row
+        last_of[message.connection] = row
+        if not traffic.flows:
+            s[row + at.MSG_QP] = state.qps + message.connection * at.QP_WORDS
+        if message.free > 0:
+            planned.append((ps(message.start_s), index, row))
+        for word, others in ((at.MSG_PREDS, message.after), (at.MSG_SUCCS, successors[index])):
+            if others:
+                s[row + word] = list_at
+                s[list_at] = len(others)
+                for offset, other in enumerate(others, start=1):
+                    s[list_at + offset] = state.messages + other * at.MSG_WORDS
+                list_at += 1 + len(others)
+    for time, _, row in sorted(planned):
+        s[start_at] = time
+        s[start_at + 1] = row
+        start_at += 2
+
+
+def reset_tree(s: Ints) -> None:
+    """Cancel every event except the first planned start."""
+    leaves = int(s[at.LEAVES])
+    keys = at.NEVER << at.ENTITY_BITS | np.arange(leaves)
+    if s[at.START_NEXT] < s[at.START_END]:
+        entity = 3 * int(s[at.PORT_COUNT])
+        keys[entity] = int(s[s[at.START_NEXT]]) << at.ENTITY_BITS | entity
+    level = keys
+    size = leaves
+    while size >= 1:
+        s[at.TREE + size : at.TREE + 2 * size] = level
+        level = np.minimum(level[0::2], level[1::2]) if size > 1 else level
+        size //= 2

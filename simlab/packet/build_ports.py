@@ -1,0 +1,150 @@
+"""The rows of ports, queues, priority groups and switches."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simlab.packet import layout as at
+from simlab.packet.parameters import EcnAt, Model, SwitchModel
+from simlab.packet.topology import Topology
+
+Ints = NDArray[np.int64]
+PS = 10**12
+
+
+def thresholds_at(ecn: tuple[EcnAt, ...], rate_bps: float) -> EcnAt | None:
+    """Return the entry for this speed; with a single entry its thresholds scale with speed."""
+    for entry in ecn:
+        if entry.rate_bps == rate_bps:
+            return entry
+    return ecn[0] if len(ecn) == 1 else None
+
+
+def headroom(switch: SwitchModel, rate_bps: float, delay_s: float, packet: int) -> int:
+    """Return the headroom of one priority group in bytes."""
+    if switch.headroom_bytes is not None:
+        return switch.headroom_bytes
+    in_flight = rate_bps / 8 * delay_s * switch.headroom_delays
+    return math.floor(in_flight) + math.floor(switch.headroom_packets * packet)
+
+
+def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switches: int) -> None:
+    """Write every directed port with its queues and priority groups."""
+    forwarding = {node: i for i, node in enumerate(topology.switches)}
+    for port in range(2 * len(topology.cables)):
+        cable = topology.cables[port // 2]
+        row = first_port + port * at.PORT_WORDS
+        node = topology.end(port)
+        per_byte = Fraction(8 * PS) / Fraction(cable.rate_bps)
+        is_switch = node in forwarding
+        strict = sum(1 << p for p in model.switch.strict) if is_switch else 255
+        values = {
+            at.PORT_PS_NUM: per_byte.numerator,
+            at.PORT_PS_DEN: per_byte.denominator,
+            at.PORT_DELAY: round(cable.delay_s * PS),
+            at.PORT_TO_SWITCH: int(topology.peer(port) in forwarding),
+            at.PORT_ID: port,
+            at.PORT_REVERSE: first_port + (port ^ 1) * at.PORT_WORDS,
+            at.PORT_ERROR: round(cable.error_rate * at.RANDOM_RANGE),
+            at.PORT_STRICT: strict,
+            at.PORT_NODE: node,
+            at.PORT_CNP_LAST: -(10**15),
+            at.PORT_PAUSE_PS: round(
+                (model.switch.pause_s if is_switch else model.host.pause_s) * PS
+            ),
+        }
+        if is_switch:
+            values[at.PORT_SWITCH] = switches + forwarding[node] * at.SWITCH_WORDS
+            values[at.PORT_WATCHDOG] = round(model.switch.watchdog_s * PS)
+            values[at.PORT_WATCH_RESTORE] = round(model.switch.watchdog_restore_s * PS)
+        else:
+            drain = model.host.slow.get(node, model.host.drain_bps)
+            values[at.PORT_DRAIN_NUM] = round(8 * PS / drain) if drain else 0
+            values[at.PORT_RX_LIMIT] = model.host.rx_buffer_bytes
+            values[at.PORT_RX_XOFF] = model.host.rx_xoff_bytes
+            values[at.PORT_RX_XON] = model.host.rx_xon_bytes
+        for word, value in values.items():
+            s[row + word] = value
+        s[row + at.PORT_PAUSE_END : row + at.PORT_PAUSE_END + 8] = at.NEVER
+        s[row + at.PORT_WATCH_END : row + at.PORT_WATCH_END + 8] = at.NEVER
+        if model.infiniband is not None:
+            credit = model.infiniband.credits_bytes
+            s[row + at.PORT_CREDIT : row + at.PORT_CREDIT + 8] = credit
+        for bit in range(9):
+            queue = row + at.PORT_QUEUES + bit * at.QUEUE_WORDS
+            s[queue + at.QUEUE_KMIN] = at.NEVER
+            s[queue + at.QUEUE_KMAX] = at.NEVER
+            s[queue + at.QUEUE_QUANTUM] = model.switch.weights.get(bit, 1) * s[at.MTU_WIRE]
+            if is_switch and bit != at.CONTROL:
+                _fill_queue(s, queue, bit, cable.rate_bps, model)
+        for bit in range(8):
+            group = row + at.PORT_GROUPS + bit * at.GROUP_WORDS
+            s[group + at.GROUP_PORT] = row
+            s[group + at.GROUP_BIT] = bit
+            s[group + at.GROUP_REFRESH] = at.NEVER
+
+
+def _fill_queue(s: Ints, queue: int, bit: int, rate: float, model: Model) -> None:
+    switch = model.switch
+    s[queue + at.QUEUE_LIMIT] = switch.queue_limit_bytes
+    if bit not in switch.lossless or not switch.pfc:
+        s[queue + at.QUEUE_ALPHA] = round(switch.lossy_alpha * at.RATIO_ONE)
+    if switch.egress_alpha > 0:
+        s[queue + at.QUEUE_ALPHA] = round(switch.egress_alpha * at.RATIO_ONE)
+    s[queue + at.QUEUE_ECN_ENQUEUE] = int(switch.ecn_at_enqueue)
+    s[queue + at.QUEUE_ECN_SKIP] = switch.ecn_skip_bytes
+    if model.infiniband is not None:
+        if model.infiniband.threshold_bytes:
+            s[queue + at.QUEUE_KMIN] = model.infiniband.threshold_bytes
+            s[queue + at.QUEUE_FECN_RATE] = model.infiniband.marking_rate
+            s[queue + at.QUEUE_KMAX] = model.infiniband.threshold_bytes
+        return
+    entry = thresholds_at(switch.ecn, rate)
+    if entry is not None:
+        scale = rate / entry.rate_bps
+        s[queue + at.QUEUE_KMIN] = round(entry.thresholds.kmin_bytes * scale)
+        s[queue + at.QUEUE_KMAX] = round(entry.thresholds.kmax_bytes * scale)
+        s[queue + at.QUEUE_PMAX] = round(entry.thresholds.pmax_ratio * at.RANDOM_RANGE)
+
+
+def fill_switches(
+    s: Ints, topology: Topology, model: Model, first_port: int, switches: int
+) -> None:
+    """Write every switch and the thresholds of its ingress groups."""
+    ports = topology.ports_of()
+    host_rates = {topology.cables[ports[h][0] // 2].rate_bps for h in topology.hosts}
+    host_rate = min(host_rates) if host_rates else 0.0
+    packet = int(s[at.MTU_WIRE])
+    switch = model.switch
+    for index, node in enumerate(topology.switches):
+        row = switches + index * at.SWITCH_WORDS
+        taken = 0
+        for port in ports[node]:
+            cable = topology.cables[port // 2]
+            room = headroom(switch, cable.rate_bps, cable.delay_s, packet)
+            alpha = switch.alpha
+            if switch.alpha_doubles_with_rate and cable.rate_bps > host_rate:
+                alpha *= 2 ** math.floor(math.log2(cable.rate_bps / host_rate))
+            taken += switch.reserved_bytes + room * len(switch.lossless)
+            for bit in range(8):
+                group = first_port + port * at.PORT_WORDS
+                group += at.PORT_GROUPS + bit * at.GROUP_WORDS
+                lossless = bit in switch.lossless
+                s[group + at.GROUP_RESERVED] = switch.reserved_bytes
+                s[group + at.GROUP_LOSSLESS] = int(lossless and switch.pfc)
+                s[group + at.GROUP_HEADROOM] = room if lossless and switch.pfc else 0
+                s[group + at.GROUP_XON_OFFSET] = switch.xon_offset_bytes
+                s[group + at.GROUP_ALPHA] = round(alpha * at.RATIO_ONE)
+                if lossless and switch.xoff_bytes is not None:
+                    s[group + at.GROUP_ALPHA] = -1
+                    s[group + at.GROUP_XOFF] = switch.xoff_bytes
+                elif not lossless or not switch.pfc:
+                    s[group + at.GROUP_ALPHA] = at.RATIO_ONE * 64  # the egress side limits these
+        s[row + at.SWITCH_POOL] = max(0, switch.buffer_bytes - taken)
+        s[row + at.SWITCH_INDEX] = index
+        s[row + at.SWITCH_PAUSE_EACH] = int(switch.pause_each_packet)
+        s[row + at.SWITCH_BYPASS] = sum(1 << p for p in switch.unmanaged)

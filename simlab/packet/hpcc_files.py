@@ -1,0 +1,191 @@
+"""Topology, flow and config files of the HPCC and conweave simulators: read as they are, written.
+
+Formats (refsim.md): whitespace-separated, counted rows, trailing text ignored. The conweave flow
+file lacks the destination port.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from collectors.model.dcqcn import NVIDIA_FIRMWARE
+from collectors.model.ecn import EcnThresholds
+from collectors.model.errors import Malformed
+from simlab.packet.compat import conweave_model, hpcc_model
+from simlab.packet.parameters import EcnAt, Model
+from simlab.packet.topology import Cable, Topology
+from simlab.packet.traffic import Traffic
+from simlab.packet.workloads import Flow, traffic_of_flows
+
+UNITS = {"bps": 0, "Kbps": 3, "Mbps": 6, "Gbps": 9, "b/s": 0, "Mb/s": 6, "Gb/s": 9}
+TIMES = {"ns": -9, "us": -6, "ms": -3, "s": 0}
+BASE_S = 2.0  # both simulators begin their traffic at two seconds
+FIRST_SPORT = 10000
+FIRST_DPORT = 100
+US = 1e-6
+
+
+def _quantity(text: str, units: dict[str, int], where: str) -> float:
+    for unit in sorted(units, key=len, reverse=True):
+        if text.endswith(unit):
+            try:
+                # "1000ns" is read as 1000e-9, which is exactly 1e-6; a product would not be.
+                return float(f"{text[: -len(unit)]}e{units[unit]}")
+            except ValueError:
+                break
+    raise Malformed(where, "quantity", f"{text!r} is not a number with one of {', '.join(units)}")
+
+
+def read_text(path: Path) -> str:
+    """Read a text file, gzipped or not."""
+    if path.suffix == ".gz":
+        with gzip.open(path, "rt") as stream:
+            return stream.read()
+    return path.read_text()
+
+
+def _words(text: str, where: str) -> Iterator[str]:
+    yield from text.split()
+    raise Malformed(where, "file", "it ends before all announced rows")
+
+
+def parse_topology(text: str, where: str = "topology") -> Topology:
+    """Parse a topology file; Malformed names the file."""
+    words = _words(text, where)
+    try:
+        nodes, switch_count, link_count = (int(next(words)) for _ in range(3))
+        switches = tuple(int(next(words)) for _ in range(switch_count))
+        cables = []
+        for _ in range(link_count):
+            a, b = int(next(words)), int(next(words))
+            rate = _quantity(next(words), UNITS, where)
+            delay = _quantity(next(words), TIMES, where)
+            cables.append(Cable(a, b, rate, delay, float(next(words))))
+    except ValueError as error:
+        raise Malformed(where, "topology file", str(error)) from None
+    if any(not 0 <= node < nodes for c in cables for node in (c.a, c.b)):
+        raise Malformed(where, "topology file", f"a link names a node outside 0..{nodes - 1}")
+    return Topology(nodes, switches, tuple(cables), _tiers(nodes, switches, cables), name=where)
+
+
+def _tiers(nodes: int, switches: Sequence[int], cables: Sequence[Cable]) -> tuple[int, ...]:
+    """Tier = hops to the nearest host."""
+    forwarding = set(switches)
+    tier = {node: 0 for node in range(nodes) if node not in forwarding}
+    ring, distance = set(tier), 0
+    while ring:
+        distance += 1
+        near = {c.b if c.a in ring else c.a for c in cables if (c.a in ring) != (c.b in ring)}
+        ring = {node for node in near if node not in tier}
+        tier.update(dict.fromkeys(ring, distance))
+    return tuple(tier.get(node, 0) for node in range(nodes))
+
+
+def format_topology(topology: Topology) -> str:
+    """Write a topology file."""
+    lines = [f"{topology.node_count} {len(topology.switches)} {len(topology.cables)}"]
+    lines.append(" ".join(map(str, topology.switches)))
+    lines += [
+        f"{c.a} {c.b} {c.rate_bps / 1e9:g}Gbps {c.delay_s * 1e9:.0f}ns {c.error_rate:.6f}"
+        for c in topology.cables
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def parse_flows(text: str, *, conweave: bool = False, where: str = "flows") -> Traffic:
+    """Parse a flow file; source (conweave: both) ports are numbered as the simulator does."""
+    words = _words(text, where)
+    flows = []
+    pairs: dict[tuple[int, int], int] = {}
+    sources: dict[int, int] = {}
+    targets: dict[int, int] = {}
+    try:
+        for _ in range(int(next(words))):
+            src, dst, priority = int(next(words)), int(next(words)), int(next(words))
+            dport = FIRST_DPORT + targets.get(dst, 0) if conweave else int(next(words))
+            earlier = sources.get(src, 0) if conweave else pairs.get((src, dst), 0)
+            size, start = int(next(words)), float(next(words)) - BASE_S
+            sources[src] = sources.get(src, 0) + 1
+            targets[dst] = targets.get(dst, 0) + 1
+            pairs[src, dst] = pairs.get((src, dst), 0) + 1
+            flows.append(
+                Flow(
+                    src=src, dst=dst, size_bytes=size, start_s=max(0.0, start),
+                    priority=priority, sport=FIRST_SPORT + earlier, dport=dport,
+                )
+            )  # fmt: skip
+    except ValueError as error:
+        raise Malformed(where, "flow file", str(error)) from None
+    return traffic_of_flows(flows, name=where)
+
+
+def format_flows(traffic: Traffic, *, conweave: bool = False) -> str:
+    """Write a flow file of the messages that have a start time of their own."""
+    rows = []
+    for message in traffic.messages:
+        one = traffic.connections[message.connection]
+        port = "" if conweave else f"{one.dport} "
+        size = message.size_bytes * message.repeat
+        start = BASE_S + message.start_s
+        rows.append((start, f"{one.src} {one.dst} {one.priority} {port}{size} {start:.9f}"))
+    rows.sort(key=lambda row: row[0])
+    return "\n".join([str(len(rows)), *(row for _, row in rows)]) + "\n"
+
+
+def parse_config(text: str, *, conweave: bool = False, where: str = "config") -> Model:
+    """Parse a config file into the model variant of that simulator."""
+    keys: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words:
+            keys[words[0]] = words[1:]
+
+    def number(key: str) -> float:
+        try:
+            return float(keys[key][0])
+        except (KeyError, IndexError, ValueError):
+            raise Malformed(where, key, "missing or not a number") from None
+
+    def rate(key: str) -> float:
+        if not keys.get(key):
+            raise Malformed(where, key, "missing")
+        return _quantity(keys[key][0], UNITS, f"{where}: {key}")
+
+    dcqcn = replace(
+        NVIDIA_FIRMWARE,
+        g=number("EWMA_GAIN"),
+        alpha_period_s=number("ALPHA_RESUME_INTERVAL") * US,
+        cut_window_s=number("RATE_DECREASE_INTERVAL") * US,
+        increase_timer_s=number("RP_TIMER") * US,
+        byte_counter_bytes=None,
+        recovery_stages=int(number("FAST_RECOVERY_TIMES")),
+        ai_bps=rate("RATE_AI"),
+        hai_bps=rate("RATE_HAI"),
+        initial_alpha=1.0,
+        min_decrease_ratio=0.0,
+        min_rate_bps=rate("MIN_RATE"),
+        clamp_target=bool(number("CLAMP_TARGET_RATE")),
+        clamp_target_after_timer=True,
+        cnp_interval_s=0.0,
+    )
+    ecn = tuple(_thresholds(keys, where))
+    make = conweave_model if conweave else hpcc_model
+    return make(dcqcn, ecn, buffer_mib=int(number("BUFFER_SIZE")))
+
+
+def _thresholds(keys: dict[str, list[str]], where: str) -> Iterator[EcnAt]:
+    maps: dict[str, dict[float, float]] = {}
+    for name in ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP"):
+        try:
+            values = [float(word) for word in keys[name][1:]]
+        except (KeyError, ValueError):
+            raise Malformed(where, name, "missing or not numbers") from None
+        maps[name] = dict(zip(values[::2], values[1::2], strict=True))
+    for rate_bps, kmin in maps["KMIN_MAP"].items():
+        limits = EcnThresholds(
+            kmin * 1000, maps["KMAX_MAP"][rate_bps] * 1000, maps["PMAX_MAP"][rate_bps]
+        )
+        yield EcnAt(rate_bps=rate_bps, thresholds=limits)

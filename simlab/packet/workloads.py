@@ -1,0 +1,158 @@
+"""Point-to-point workloads: incast, permutation, Poisson arrivals from a size distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+
+from collectors.model.errors import ConfigInvalid
+from collectors.model.roce import UDP_PORT, source_port
+from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic
+
+FIRST_QPN = 0x100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One message on a QP of its own; ports None: chosen by the kernel's function."""
+
+    src: int
+    dst: int
+    size_bytes: int
+    start_s: float = 0.0
+    priority: int = DATA_PRIORITY
+    sport: int | None = None
+    dport: int = UDP_PORT
+
+
+def traffic_of_flows(flows: Sequence[Flow], *, name: str = "flows", reuse: bool = True) -> Traffic:
+    """Return traffic in which every flow has its own QP, in start order.
+
+    QP numbers count up per host; a missing UDP source port is the kernel's for the two QPNs.
+    With `reuse` QP slots are shared in time, without it every QP keeps its own counters.
+    """
+    used: dict[int, int] = {}
+    connections: list[Connection] = []
+    messages: list[Message] = []
+    for flow in sorted(flows, key=lambda one: one.start_s):
+        pair = []
+        for host in (flow.src, flow.dst):
+            used[host] = used.get(host, 0) + 1
+            pair.append(FIRST_QPN + used[host] - 1)
+        sport = source_port(pair[0], pair[1]) if flow.sport is None else flow.sport
+        messages.append(
+            Message(connection=len(connections), size_bytes=flow.size_bytes, start_s=flow.start_s)
+        )
+        connections.append(
+            Connection(
+                src=flow.src, dst=flow.dst, sport=sport, dport=flow.dport,
+                priority=flow.priority, src_qp=pair[0], dst_qp=pair[1],
+            )
+        )  # fmt: skip
+    return Traffic(tuple(connections), tuple(messages), flows=reuse, name=name)
+
+
+def incast(
+    senders: Sequence[int], receiver: int, size_bytes: int, *, qps: int = 1, gap_s: float = 0.0
+) -> Traffic:
+    """Return `qps` flows from every sender to one receiver; sender i starts at i·gap_s."""
+    flows = [
+        Flow(src=host, dst=receiver, size_bytes=size_bytes, start_s=number * gap_s)
+        for number, host in enumerate(senders)
+        for _ in range(qps)
+    ]
+    return traffic_of_flows(flows, name=f"incast{len(senders)}", reuse=False)
+
+
+def permutation(
+    hosts: Sequence[int], size_bytes: int, *, qps: int = 1, shift: int | None = None, seed: int = 1
+) -> Traffic:
+    """Return one transfer per host, split over `qps`; to the host `shift` further, or random."""
+    count = len(hosts)
+    if shift is None:
+        order = list(range(count))
+        Random(seed).shuffle(order)
+        target = {order[i]: order[(i + 1) % count] for i in range(count)}
+    else:
+        target = {i: (i + shift) % count for i in range(count)}
+    flows = [
+        Flow(src=hosts[i], dst=hosts[target[i]], size_bytes=max(1, size_bytes // qps))
+        for i in range(count)
+        for _ in range(qps)
+    ]
+    return traffic_of_flows(flows, name="permutation", reuse=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeDistribution:
+    """A cumulative distribution of flow sizes: bytes and probability, linear in between."""
+
+    bytes_: tuple[float, ...]
+    probability: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        pairs = list(zip(self.bytes_, self.probability, strict=True))
+        rising = all(a <= b for a, b in pairwise(pairs))
+        if len(pairs) < 2 or not rising or self.probability[-1] != 1.0:
+            raise ConfigInvalid("sizes", "distribution", "needs rising points that end at 1")
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean flow size."""
+        total = self.bytes_[0] * self.probability[0]
+        for i in range(1, len(self.bytes_)):
+            share = self.probability[i] - self.probability[i - 1]
+            total += share * (self.bytes_[i] + self.bytes_[i - 1]) / 2
+        return total
+
+    def size_at(self, probability: float) -> int:
+        """Return the size whose cumulative probability this is (at least 1 byte)."""
+        for i, bound in enumerate(self.probability):
+            if probability <= bound:
+                if i == 0 or bound == self.probability[i - 1]:
+                    return max(1, round(self.bytes_[i]))
+                low, high = self.bytes_[i - 1], self.bytes_[i]
+                part = (probability - self.probability[i - 1]) / (bound - self.probability[i - 1])
+                return max(1, round(low + part * (high - low)))
+        return max(1, round(self.bytes_[-1]))
+
+
+# Web search of the DCTCP paper (SIGCOMM'10 figure 4), as the reference simulators tabulate it.
+WEB_SEARCH = SizeDistribution(
+    (1, 10e3, 20e3, 30e3, 50e3, 80e3, 200e3, 1e6, 2e6, 5e6, 10e6, 30e6),
+    (0.0, 0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1.0),
+)
+
+
+def poisson(
+    hosts: Sequence[int],
+    sizes: SizeDistribution,
+    *,
+    load: float,
+    rate_bps: float,
+    duration_s: float,
+    seed: int = 1,
+) -> Traffic:
+    """Return flows with exponential gaps per sender so that its link is `load` busy on average."""
+    if not 0 < load <= 1:
+        raise ConfigInvalid("poisson", "load", f"{load} is not in (0, 1]")
+    rng = Random(seed)
+    per_second = load * rate_bps / 8 / sizes.mean_bytes
+    flows = []
+    for host in hosts:
+        others = [other for other in hosts if other != host]
+        now = -math.log(1 - rng.random()) / per_second
+        while now < duration_s:
+            size = sizes.size_at(rng.random())
+            flows.append(Flow(src=host, dst=rng.choice(others), size_bytes=size, start_s=now))
+            now += -math.log(1 - rng.random()) / per_second
+    return traffic_of_flows(flows, name=f"poisson{load:g}")
+
+
+def on_priority(traffic: Traffic, priority: int) -> Traffic:
+    """Return the traffic moved to another priority."""
+    moved = tuple(replace(one, priority=priority) for one in traffic.connections)
+    return replace(traffic, connections=moved)
