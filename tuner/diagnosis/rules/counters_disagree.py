@@ -1,0 +1,104 @@
+"""Two ends of one cable count different things: swapped, stuck or wrong counters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.catalogue import interface
+from collectors.model.entities import Interface, Slot, Switch, display, priority, wire_of
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.place import names
+from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.view import FabricView, Growing, Telemetry
+
+MIN_FRAMES: Final = 100
+CLOSE: Final = 0.3  # two counts of one thing, read at different moments, agree within this share
+MIN_PORTS: Final = 2  # of one switch: a single port may have its own trouble
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Hold PFC frames sent at one end against PFC frames received at the other."""
+    rx = telemetry.growth_all(interface.PFC_RX_FRAMES.name)
+    tx = telemetry.growth_all(interface.PFC_TX_FRAMES.name)
+    swapped: dict[Switch, list[Evidence]] = {}
+    stuck: dict[Switch, list[Evidence]] = {}
+    sound: dict[Switch, int] = {}
+    compared = 0
+    for slot, received in rx.items():
+        near = wire_of(slot)
+        far = fabric.peer(near) if near is not None else None
+        if far is None or not isinstance(slot, Slot):
+            continue
+        peer = priority(far, slot.index)
+        if slot not in tx or peer not in rx or peer not in tx:
+            continue
+        compared += 1
+        if not isinstance(near, Interface):
+            continue
+        own = (received, tx[slot])
+        other = (rx[peer], tx[peer])
+        if max(growth.total for growth in (*own, *other)) < MIN_FRAMES:
+            continue
+        evidence = _evidence(slot, peer, own, other)
+        if _agree(own[0], other[1]) and _agree(own[1], other[0]):
+            sound[near.switch] = sound.get(near.switch, 0) + 1
+        elif _agree(own[0], other[0]) and _agree(own[1], other[1]):
+            swapped.setdefault(near.switch, []).extend(evidence)
+        elif own[0].total == own[1].total == 0:
+            stuck.setdefault(near.switch, []).extend(evidence)
+    findings = [
+        _finding(rule, switch, evidence, what, sound.get(switch, 0))
+        for kinds, what in (
+            (swapped, "has rx and tx of its PFC counters swapped"),
+            (stuck, "counts no PFC frames although its peers do"),
+        )
+        for switch, evidence in kinds.items()
+        if len(evidence) >= 4 * MIN_PORTS or not sound.get(switch)
+    ]
+    missing = () if compared else ("PFC frames, rx and tx, of both ends of a cable",)
+    return verdict(rule, findings, judged=compared > 0, missing=missing)
+
+
+def _finding(
+    rule: Rule, switch: Switch, evidence: list[Evidence], what: str, sound: int
+) -> Finding:
+    return found(
+        rule,
+        switch,
+        "warning",
+        0.85 if not sound else 0.6,
+        f"{display(switch)} {what}: do not read its pauses until its image is known "
+        f"({names({item.entity for item in evidence[:4]}, 2)})",
+        evidence[:12],
+        affected=[switch],
+    )
+
+
+def _agree(one: Growing, two: Growing) -> bool:
+    """Tell whether two counts can be of the same frames."""
+    larger = max(one.total, two.total)
+    return larger >= MIN_FRAMES and abs(one.total - two.total) <= CLOSE * larger
+
+
+def _evidence(
+    slot: Slot, peer: Slot, own: tuple[Growing, Growing], other: tuple[Growing, Growing]
+) -> list[Evidence]:
+    rx, tx = interface.PFC_RX_FRAMES, interface.PFC_TX_FRAMES
+    return [
+        grew(rx, slot, own[0], "= tx of the peer"),
+        grew(tx, slot, own[1], "= rx of the peer"),
+        grew(rx, peer, other[0]),
+        grew(tx, peer, other[1]),
+    ]
+
+
+RULE: Final = Rule(
+    id="counters-disagree",
+    section="config",
+    title="Counters contradict each other",
+    finds="switches whose PFC counters match their peers' only if rx and tx are swapped, or not",
+    quiet_when="what one end sent the other received",
+    cannot_tell_when="no cable has PFC frames of both directions at both ends",
+    refutes="the peer's image is the one with swapped counters",
+    judge=judge,
+)

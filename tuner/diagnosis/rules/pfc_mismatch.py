@@ -1,0 +1,69 @@
+"""The two ends of a cable do not have PFC on for the same priorities (R34)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.entities import Entity, Wire, display, link
+from collectors.model.facts import Setting
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.place import majority, only_software_rdma
+from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
+from tuner.diagnosis.view import FabricView, Telemetry
+
+PFC: Final = "pfc_priorities"
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Compare the PFC priorities of both ends of each cable."""
+    settings = telemetry.setting_all(PFC)
+    if not settings and only_software_rdma(telemetry, fabric):
+        return beside_the_point(rule)
+    usual = majority({entity: setting.value for entity, setting in settings.items()})
+    findings: dict[Entity, Finding] = {}
+    compared = 0
+    for wire, setting in settings.items():
+        far = fabric.peer(wire) if isinstance(wire, Wire) else None
+        other = settings.get(far) if far is not None else None
+        if far is None or other is None:
+            continue
+        compared += 1
+        if setting.value != other.value:
+            cable = link(wire, far)  # type: ignore[arg-type]  # narrowed above
+            odd = other if setting.value == usual else setting
+            findings.setdefault(cable, _finding(rule, cable, odd, (setting, other)))
+    missing = () if compared else ("PFC priorities of both ends of a cable",)
+    return verdict(rule, findings.values(), judged=compared > 0, missing=missing)
+
+
+def _finding(rule: Rule, cable: Entity, odd: Setting, ends: tuple[Setting, Setting]) -> Finding:
+    words = " and ".join(f"{display(end.entity)}: {enabled(end)}" for end in ends)
+    return found(
+        rule,
+        cable,
+        "critical",
+        0.9,
+        f"PFC differs at the two ends of a cable ({words}); {display(odd.entity)} is the odd one",
+        [Evidence(PFC, end.entity, enabled(end), "", "equal ends", note=end.where) for end in ends],
+        affected=[end.entity for end in ends],
+        explains=[("loss-on-path", cable), *(("queue-drops", end.entity) for end in ends)],
+    )
+
+
+def enabled(setting: Setting) -> str:
+    """Return the priorities that PFC is on for, as text."""
+    value = setting.value if isinstance(setting.value, tuple) else (setting.value,)
+    on = [str(index) for index, state in enumerate(value) if state]
+    return "priority " + ",".join(on) if on else "no priority"
+
+
+RULE: Final = Rule(
+    id="pfc-mismatch",
+    section="config",
+    title="PFC priorities differ",
+    finds="cables with PFC on for other priorities at one end than at the other",
+    quiet_when="both ends of every cable agree",
+    cannot_tell_when="the PFC priorities of no cable are known at both ends",
+    refutes="DCBX has not finished negotiating",
+    judge=judge,
+)
