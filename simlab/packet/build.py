@@ -38,6 +38,7 @@ class State:
     paths: list[tuple[tuple[int, ...], tuple[int, ...]]]
     routes: Routes
     path_space: tuple[int, int]
+    nics: dict[int, int]  # host node -> its directed port
 
 
 def ps(seconds: float) -> int:
@@ -73,7 +74,8 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     space = _Space(at.TREE + 2 * leaves)
     first_port = space.take(ports * at.PORT_WORDS) | 0
     switches = space.take(len(topology.switches) * at.SWITCH_WORDS)
-    rates = sorted({topology.cables[p // 2].rate_bps for p in _host_ports(topology).values()})
+    nics = host_ports(topology)
+    rates = sorted({topology.cables[port // 2].rate_bps for port in nics.values()})
     profiles = {rate: space.take(at.RP_WORDS) for rate in rates}
     cct = space.take(max(1, len(model.congestion.cct)))
     table = space.take(routes.table.size)
@@ -100,7 +102,7 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     f = np.zeros(floats, dtype=np.float64)
     state = State(
         s, f, first_port, switches, profiles, qps, slots, messages, paths, routes,
-        (path_at, path_at + hops + spare),
+        (path_at, path_at + hops + spare), nics,
     )  # fmt: skip
     header = {
         at.LEAVES: leaves, at.PORT_COUNT: ports, at.FIRST_PORT: first_port, at.FIRST_QP: qps,
@@ -108,12 +110,11 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
         at.HOST_COUNT: len(topology.hosts), at.FLOWLETS: flowlets, at.SAMPLE_LIST: watch,
         at.SR_WORDS: words, at.START_NEXT: start_at, at.START_END: start_at + 2 * starts,
         at.PACKET_LIMIT: space.end - SLACK_PACKETS * at.PKT_WORDS,
-        at.RANDOM_A: 1 + (seed * 2654435761 + 12345) % 2147483562,
-        at.RANDOM_B: 1 + (seed * 40503 + 987654321) % 2147483398,
         at.MESSAGE_COUNT: len(traffic.messages),
     }  # fmt: skip
     for word, value in header.items():
         s[word] = value
+    seed_random(s, seed)
     for mask in range(1, 512):
         s[at.HIGHEST_BIT + mask] = mask.bit_length() - 1
     s[flowlets] = len(topology.switches)
@@ -131,6 +132,12 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     return state
 
 
+def seed_random(s: Ints, seed: int) -> None:
+    """Start the two generators of simlab.packet.events.random from one seed."""
+    s[at.RANDOM_A] = 1 + (seed * 2654435761 + 12345) % 2147483562
+    s[at.RANDOM_B] = 1 + (seed * 40503 + 987654321) % 2147483398
+
+
 def _check(topology: Topology, traffic: Traffic) -> None:
     hosts = set(topology.hosts)
     for one in traffic.connections:
@@ -146,7 +153,8 @@ def _check(topology: Topology, traffic: Traffic) -> None:
             raise ConfigInvalid(traffic.name, "message", "size and repeat must be at least 1")
 
 
-def _host_ports(topology: Topology) -> dict[int, int]:
+def host_ports(topology: Topology) -> dict[int, int]:
+    """Return the directed port of every host NIC."""
     ports = topology.ports_of()
     return {host: ports[host][0] for host in topology.hosts}
 
@@ -320,7 +328,7 @@ def _fill_messages(
 ) -> None:
     s = state.s
     wire = model.transport
-    nic = _host_ports(topology)
+    nic = state.nics
     dynamic = model.balancing.spread is not Spread.ECMP
     last_of: dict[int, int] = {}
     psn: dict[int, int] = {}

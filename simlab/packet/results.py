@@ -101,7 +101,7 @@ def ideal_s(sim: Simulation, message: int) -> float:
     wire = sim.model.transport
     connection = sim.traffic.connections[one.connection]
     forward, _ = sim.state.paths[one.connection]
-    ports = (sim.topology.ports_of_node(connection.src)[0], *forward)
+    ports = (sim.state.nics[connection.src], *forward)
     cables = [sim.topology.cables[port // 2] for port in ports]
     rtt = sum(2 * c.delay_s + wire.payload_bytes * 8 / c.rate_bps for c in cables)
     packets = -(-one.size_bytes // wire.payload_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time as clock
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
-from simlab.packet.build import PS, SLACK_PACKETS, State, build, ps
+from simlab.packet.build import PS, SLACK_PACKETS, State, build, ps, seed_random
 from simlab.packet.engine import run
 from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED
@@ -49,21 +50,40 @@ class Simulation:
         self.model = model
         self.traffic = traffic
         self.state: State = build(topology, model, traffic, seed)
-        self.trace: Any = np.zeros(0, dtype=np.int64)
+        self._start = (self.state.s.copy(), self.state.f.copy())
+        self.trace: Any = None
         self.watched: tuple[tuple[int, int], ...] = ()
         self.sample_s = 0.0
         self.wall_s = 0.0
         self.cpu_s = 0.0
+        self._s: Any = None
+        self._f: Any = None
         heads: dict[int, int] = {}
         for index, message in enumerate(traffic.messages):
             heads.setdefault(message.connection, self.state.messages + index * at.MSG_WORDS)
-        self._s: Any = self.state.s
-        self._f: Any = self.state.f
+        self._heads: Any = np.array(list(heads.values()), dtype=np.int64)
+        self._begin()
+
+    def reseeded(self, seed: int) -> Simulation:
+        """Return a fresh simulation of the same fabric, model and traffic with another seed."""
+        other = copy.copy(self)
+        other.state = copy.copy(self.state)
+        other.state.s, other.state.f = self._start[0].copy(), self._start[1].copy()
+        seed_random(other.state.s, seed)
+        other._begin()  # noqa: SLF001  its own class
+        return other
+
+    def _begin(self) -> None:
+        """Point the engine at this simulation's own vectors and open its lasting QPs."""
+        self.trace = np.zeros(0, dtype=np.int64)
+        self.watched = ()
+        self.wall_s = self.cpu_s = 0.0
+        self._s = self.state.s
+        self._f = self.state.f
         if INTERPRETED:
             self._s, self._f = self.state.s.tolist(), self.state.f.tolist()
-        if not traffic.flows:
-            first: Any = np.array(list(heads.values()), dtype=np.int64)
-            open_all(self._s, self._f, first)
+        if not self.traffic.flows:
+            open_all(self._s, self._f, self._heads)
 
     @property
     def s(self) -> Ints:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from collectors.model.errors import ConfigInvalid
 
@@ -61,10 +60,6 @@ class Topology:
             ports[cable.b].append(2 * index + 1)
         return ports
 
-    def ports_of_node(self, node: int) -> list[int]:
-        """Return the directed ports of one node, in interface order."""
-        return _ports_of(self)[node]
-
     def interface_numbers(self) -> list[int]:
         """Return the 1-based interface number of every directed port at its node."""
         numbers = [0] * (2 * len(self.cables))
@@ -77,11 +72,6 @@ class Topology:
         """Return the fabric with some cables replaced, by index."""
         cables = tuple(change.get(i, cable) for i, cable in enumerate(self.cables))
         return replace(self, cables=cables)
-
-
-@lru_cache(maxsize=8)
-def _ports_of(topology: Topology) -> list[list[int]]:
-    return topology.ports_of()
 
 
 def next_hops(

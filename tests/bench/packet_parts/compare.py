@@ -1,0 +1,164 @@
+"""Our results next to the reference simulators', metric by metric."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from packet_parts.reference import HERE, Case, case_of, rows
+from packet_parts.report import Report
+
+from simlab.packet import layout as at
+from simlab.packet.results import flow_table, jain, qp_rows, qp_total, queue_words, summary
+from simlab.packet.simulation import Simulation
+
+SEEDS = range(1, 11)
+END_S = 49.999999e-3
+REFSIM = HERE.parents[2].parent / "shared/refsim"
+# metric -> largest relative deviation; Jain's is absolute
+BOUNDS = {
+    "goodput_gbps": 0.01,
+    "queue_mean_kb": 0.10,
+    "queue_p99_kb": 0.10,
+    "ecn_marked": 0.15,
+    "cuts": 0.15,
+    "pause_frames": 0.15,
+    "fct_ms_p50": 0.05,
+    "fct_ms_max": 0.05,
+    "slowdown_p50": 0.05,
+    "slowdown_p95": 0.05,
+    "single_flow_ns": 0.001,
+}
+SIGNS = ("drops", "pause_frames")
+
+
+def measure(sim: Simulation, case: Case) -> dict[str, float]:
+    """Run one seed and return the metrics that the reference has."""
+    found: dict[str, float] = {}
+    if case.incast:
+        receiver = case.topology.node_count - 2
+        sim.watch([(2 * receiver + 1, 3)], 1e-6, 0.05)
+        sim.run(END_S / 2)
+        half = qp_rows(sim)[:, at.QP_UNACKED].copy()
+        sim.run(END_S)
+        queue = sim.samples()[:, 0] / 1000
+        steady = queue[len(queue) // 2 :]
+        goodput = (qp_rows(sim)[:, at.QP_UNACKED] - half) * 8000 / (END_S / 2) / 1e9
+        found |= {
+            "queue_mean_kb": float(steady.mean()),
+            "queue_p99_kb": float(np.percentile(steady, 99)),
+            "queue_max_kb": float(queue.max()),
+            "goodput_gbps": float(goodput.sum()),
+            "jain": jain(goodput),
+        }
+    else:
+        sim.run(1.0, stop_when_done=True)
+        flows = flow_table(sim)
+        fct = np.sort(flows["fct_s"]) * 1e3
+        found |= {
+            "fct_ms_p50": float(fct[len(fct) // 2 - (len(fct) % 2 == 0)] + fct[len(fct) // 2]) / 2,
+            "fct_ms_mean": float(fct.mean()),
+            "fct_ms_max": float(fct.max()),
+            "single_flow_ns": float(fct[0] * 1e6),
+        }
+        for percent in (50, 95, 99):
+            found[f"slowdown_p{percent}"] = float(np.percentile(flows["slowdown"], percent))
+    total = summary(sim)
+    found |= {
+        "ecn_marked": total.ecn_marked,
+        "cnps": qp_total(sim, "cnp_handled"),
+        "cuts": total.cuts,
+        "pause_frames": total.pause_frames,
+        "drops": total.drops,
+        "link_packets": total.link_packets,
+        "queue_max_kb": found.get("queue_max_kb", queue_words(sim, at.QUEUE_MAX).max() / 1000),
+    }
+    return found
+
+
+def compare(report: Report, only: str = "") -> None:
+    """Print every scenario and add its checks."""
+    for row in rows():
+        label = f"{row['sim']}/{row['scenario']}"
+        if only and only not in label:
+            continue
+        case = case_of(row)
+        fresh = Simulation(case.topology, case.model, case.traffic)
+        seeds = (1,) if case.name == "smoke_single" else SEEDS
+        runs = []
+        trace = None
+        for seed in seeds:
+            sim = fresh.reseeded(seed)
+            runs.append(measure(sim, case))
+            if case.incast and seed == 1:
+                trace = sim.samples()[:, 0].copy()
+        report.title(f"{label} (median of {len(runs)} seeds, least and most)")
+        for metric, reference in case.metrics.items():
+            values = sorted(run[metric] for run in runs)
+            _judge(report, label, metric, reference, values)
+        if trace is not None:
+            _series(report, case, trace)
+
+
+def _judge(report: Report, label: str, metric: str, reference: float, values: list[float]) -> None:
+    ours = median(values)
+    spread = f"{values[0]:.6g} .. {values[-1]:.6g}"
+    inside = values[0] <= reference <= values[-1]
+    if metric == "jain":
+        report.check(
+            f"{label} {metric}", abs(ours - reference), 0.01, "<=", "", ours=ours,
+            reference=reference, spread=spread,
+        )  # fmt: skip
+    elif metric in BOUNDS and reference:
+        report.check(
+            f"{label} {metric}", abs(ours / reference - 1), BOUNDS[metric], "<=", "relative",
+            ours=ours, reference=reference, spread=spread,
+            why="the reference's single run lies within our seeds' spread" if inside else "",
+        )  # fmt: skip
+    elif metric not in SIGNS:
+        report.row(f"{metric}", ours, reference, spread, "")
+    if metric in SIGNS:
+        same = (ours > 0) == (reference > 0)
+        report.check(
+            f"{label} {metric} on the same side of zero", int(same), 1, ">=", "", ours=ours,
+            reference=reference, spread=spread,
+        )  # fmt: skip
+
+
+def _series(report: Report, case: Case, trace: np.ndarray) -> None:
+    """Compare the whole queue series where the reference's files are present."""
+    path = Path(REFSIM / case.sim / case.name / "queue_ts.csv.gz")
+    if not path.exists():
+        return
+    theirs = np.zeros(50_000)
+    with gzip.open(path, "rt") as stream:
+        for row in csv.DictReader(stream):
+            at_us = int(row["t_ns"]) // 1000
+            if at_us < len(theirs):
+                theirs[at_us] = float(row["egress_bytes"])
+    ours = trace[: len(theirs)]
+    half = len(theirs) // 2
+    points = [5, 25, 50, 75, 95, 99]
+    mine, other = (np.percentile(x[half:], points) / 1000 for x in (ours, theirs))
+    report.line(f"  steady queue percentiles {points}: {_kb(mine)} / {_kb(other)} KB")
+    first = [x[:2000].reshape(20, 100).mean(axis=1) / 1000 for x in (ours, theirs)]
+    report.line(f"  first 2 ms, 100 µs means: {_kb(first[0][:8])} ... / {_kb(first[1][:8])} ... KB")
+
+
+def _kb(values: np.ndarray) -> str:
+    return " ".join(f"{value:.0f}" for value in values)
+
+
+def truncation(report: Report) -> None:
+    """Show what the reference's 1 ns clock does: the same case with exact time."""
+    report.title("without the reference's truncation to 1 ns")
+    for row in rows():
+        if row["sim"] == "hpcc" and row["scenario"] in ("smoke_single", "incast8_k100_400"):
+            case = case_of(row, truncate_ns=False)
+            found = measure(Simulation(case.topology, case.model, case.traffic), case)
+            for metric in ("single_flow_ns", "goodput_gbps", "queue_mean_kb"):
+                if metric in case.metrics:
+                    report.row(metric, found[metric], case.metrics[metric], "exact time", "")
