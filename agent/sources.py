@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.config import CollectorConfig, Config
-from collectors.host.context import Ethtool, HostContext, NetlinkSocket
+from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
@@ -61,6 +61,7 @@ def host_context(config: Config) -> HostContext:
         boot_id=read_boot_id(Path(config.paths.procfs)),
         open_netlink=_open_netlink,
         open_ethtool=_open_ethtool,
+        open_frames=_open_frames,
     )
 
 
@@ -68,6 +69,12 @@ def _open_netlink(family: int) -> NetlinkSocket:
     from collectors.host.netlink_socket import open_netlink
 
     return open_netlink(family)
+
+
+def _open_frames(netdev: str) -> FrameSocket:
+    from collectors.host.frame_socket import open_frames
+
+    return open_frames(netdev)
 
 
 def _open_ethtool() -> Ethtool:

@@ -11,6 +11,16 @@ from typing import Protocol
 from collectors.model.reading import Collector
 
 
+class FrameSocket(Protocol):
+    """LLDP frames of one interface."""
+
+    def take(self) -> list[bytes]:
+        """Return the frames that came since the last call. Raises FabricError."""
+
+    def close(self) -> None:
+        """Close the socket."""
+
+
 class Ethtool(Protocol):
     """Statistics of interfaces by their drivers; tests and labs give a fake."""
 
@@ -43,8 +53,8 @@ class HostContext:
 
     host: name that the entities carry. include, exclude: regular expressions on device and
     interface names; an excluded device must not be touched at all, not even opened. open_netlink:
-    family number -> socket, None where netlink may not be used; open_ethtool: likewise. boot_id:
-    part of incarnations.
+    family number -> socket, None where netlink may not be used; open_ethtool, open_frames
+    (LLDP of an interface): likewise. boot_id: part of incarnations.
     """
 
     host: str
@@ -55,6 +65,7 @@ class HostContext:
     boot_id: str = ""
     open_netlink: Callable[[int], NetlinkSocket] | None = None
     open_ethtool: Callable[[], Ethtool] | None = None
+    open_frames: Callable[[str], FrameSocket] | None = None
     options: dict[str, object] = field(default_factory=dict)
 
     def wants(self, *names: str) -> bool:

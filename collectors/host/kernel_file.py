@@ -40,6 +40,11 @@ def _read(path: str, limit: int) -> bytes:
         raise Unreadable(reason, str(error.strerror)) from None
 
 
+def read_bytes(path: str) -> bytes:
+    """Return what a binary file holds, at most 64 KiB; Unreadable if not."""
+    return _read(path, _LIMIT)
+
+
 def read_text(path: str) -> str:
     """Return the text of a file without surrounding white space and NULs; Unreadable if not."""
     return _read(path, _LIMIT).decode("utf-8", "replace").replace("\0", "").strip()
@@ -104,3 +109,13 @@ def identity(path: str) -> int:
 def target(path: str) -> str:
     """Return the last name of what a link leads to, '' where there is no such link."""
     return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else ""
+
+
+def upstream_pci(path: str) -> tuple[str, ...]:
+    """Return the folders of the PCI bridges above a PCI device, the nearest first."""
+    found: list[str] = []
+    above = os.path.dirname(os.path.realpath(path))
+    while os.path.basename(above).count(":") == 2:
+        found.append(above)
+        above = os.path.dirname(above)
+    return tuple(found)

@@ -2,12 +2,17 @@
 
 from typing import Final
 
+from collectors.host.cm import CM
+from collectors.host.congestion_control import CONGESTION_CONTROL
 from collectors.host.context import HostCollector
+from collectors.host.dcb import DCB
 from collectors.host.ethtool import ETHTOOL
 from collectors.host.ethtool_netlink import ETHTOOL_NETLINK
 from collectors.host.hw_counters import HW_COUNTERS
 from collectors.host.ip_ecn import IP_ECN
+from collectors.host.lldp import LLDP
 from collectors.host.netdev import NETDEV
+from collectors.host.pcie import PCIE
 from collectors.host.qdisc import QDISC
 from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST
 from collectors.host.topology import TOPOLOGY
@@ -22,6 +27,11 @@ HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
     NETDEV,
     ETHTOOL,
     ETHTOOL_NETLINK,
+    DCB,
+    CONGESTION_CONTROL,
+    PCIE,
+    CM,
+    LLDP,
     QDISC,
     TOPOLOGY,
     VERBS,

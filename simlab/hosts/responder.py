@@ -10,11 +10,13 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from collectors.codec import dcb
 from collectors.codec import rdma_netlink as rdma
 from collectors.codec.netlink import (
     NLM_F_MULTI,
     Message,
     number,
+    pack_attribute,
     pack_message,
     pack_nest,
     pack_text,
@@ -23,6 +25,7 @@ from collectors.codec.netlink import (
     pack_u64,
     parse_attributes,
     parse_messages,
+    text,
 )
 from collectors.model.errors import NotSupported, Unavailable
 from simlab.hosts.tree import FakeDevice
@@ -146,3 +149,65 @@ class FakeEthtool:
 
     def close(self) -> None:
         """Hold nothing, close nothing."""
+
+
+@dataclass(frozen=True)
+class FakeDcb:
+    """Quality of service of an interface. dscp: DSCP -> priority. pfc: lossless priorities."""
+
+    pfc: tuple[int, ...] = ()
+    dscp: Mapping[int, int] = field(default_factory=dict)
+    traffic_class: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
+    algorithm: tuple[int, ...] = (2,) * 8
+    bandwidth: tuple[int, ...] = (13, 13, 13, 13, 12, 12, 12, 12)
+    delay: int = 7
+    rx_frames: tuple[int, ...] = (0,) * 8
+    tx_frames: tuple[int, ...] = (0,) * 8
+    prio_to_buffer: tuple[int, ...] | None = None
+    buffer_bytes: tuple[int, ...] = (0,) * 8
+    mode: int = 0x09
+
+
+@dataclass
+class RouteResponder:
+    """A NETLINK_ROUTE socket: DCB of some interfaces, addresses of none."""
+
+    dcb: Mapping[str, FakeDcb]
+
+    def request(self, message: bytes) -> list[bytes]:
+        """Answer one request as the kernel does."""
+        (asked,) = parse_messages(message)
+        if asked.type != dcb.RTM_GETDCB:
+            return []
+        command = asked.payload[1]
+        name = text(dict(parse_attributes(asked.payload, dcb.HEADER.size))[dcb.ATTR_IFNAME])
+        fake = self.dcb.get(name)
+        if fake is None:
+            raise NotSupported("NETLINK_ROUTE", "request", "EOPNOTSUPP (Operation not supported)")
+        payload = dcb.HEADER.pack(0, command) + pack_text(dcb.ATTR_IFNAME, name)
+        if command == dcb.CMD_GDCBX:
+            payload += pack_u8(dcb.ATTR_DCBX, fake.mode)
+        else:
+            payload += pack_nest(dcb.ATTR_IEEE, _ieee(fake))
+        return [pack_message(dcb.RTM_GETDCB, 0, payload)]
+
+    def close(self) -> None:
+        """Hold nothing, close nothing."""
+
+
+def _ieee(fake: FakeDcb) -> list[bytes]:
+    zeros = (0,) * 8
+    bandwidth = fake.bandwidth
+    ets = dcb.ETS.pack(0, 8, 0, *bandwidth, *bandwidth, *fake.algorithm, *fake.traffic_class,
+                       *zeros, *zeros, *zeros)  # fmt: skip
+    bits = sum(1 << priority for priority in fake.pfc)
+    pfc = dcb.PFC.pack(8, bits, 0, fake.delay, *fake.tx_frames, *fake.rx_frames)
+    apps = [
+        pack_attribute(1, dcb.APP.pack(dcb.SELECTOR_DSCP, priority, code))
+        for code, priority in fake.dscp.items()
+    ]
+    parts = [pack_attribute(1, ets), pack_attribute(2, pfc), pack_nest(3, apps)]
+    if fake.prio_to_buffer is not None:
+        sizes = fake.buffer_bytes
+        parts.append(pack_attribute(10, dcb.BUFFER.pack(*fake.prio_to_buffer, *sizes, sum(sizes))))
+    return parts

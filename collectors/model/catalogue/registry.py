@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import (
+    cm,
     ethernet,
     infiniband,
     interface,
     ip,
+    pci,
     rdma,
     rdma_errors,
     rdma_work,
@@ -21,7 +23,7 @@ from collectors.model.catalogue import (
 )
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, infiniband, switch)
+_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, pci, cm, infiniband, switch)
 
 
 def _by_name() -> Mapping[str, Metric]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import switch_settings
+from collectors.model.catalogue.host_settings import HOST_SETTINGS
 from collectors.model.catalogue.named import Named
 
 _SETTINGS: Final = (
@@ -67,11 +68,12 @@ _ATTRIBUTES: Final = (
     Named("ib_oddity", "", "How the cabling differs here from its like in the fabric."),
     Named("max_qp", "count", "Most queue pairs that the device holds."),
     Named("max_qp_wr", "count", "Most work requests that a queue of the device holds."),
+    Named("numa_node", "count", "NUMA node that the PCIe device hangs on, -1: unknown."),
     Named("rdma_mtu_max_bytes", "bytes", "Largest RDMA path MTU that the port can do."),
 )
 
 SETTINGS: Final[Mapping[str, Named]] = MappingProxyType(
-    {row.name: row for row in (*_SETTINGS, *switch_settings.SETTINGS)}
+    {row.name: row for row in (*_SETTINGS, *HOST_SETTINGS, *switch_settings.SETTINGS)}
 )
 ATTRIBUTES: Final[Mapping[str, Named]] = MappingProxyType(
     {row.name: row for row in (*_ATTRIBUTES, *switch_settings.ATTRIBUTES)}

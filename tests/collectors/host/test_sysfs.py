@@ -51,10 +51,19 @@ def reasons(result) -> dict[str, str]:
     return {gap.what: gap.reason for gap in result.gaps}
 
 
+class NoFrames:
+    def take(self):
+        return []
+
+    def close(self):
+        pass
+
+
 def equipped(host, **changes):
     return host(
         open_ethtool=lambda: FakeEthtool({}, {}),
         open_netlink=lambda _: RdmaResponder(()),
+        open_frames=lambda _: NoFrames(),
         **changes,
     )
 
