@@ -272,9 +272,14 @@ EXTENDED_IETF = PORT_COUNTERS_EXTENDED.names[7:11]
 EXTENDED_ADDITIONAL = PORT_COUNTERS_EXTENDED.names[11:]
 RS_FEC_ONLY = PORT_EXTENDED_SPEEDS_COUNTERS.names[-3:]
 
-SYMBOL_TIME_S = 4e-9  # one symbol of an SDR lane: ticks are multiples of it (16.1.3.2)
+DEFAULT_TICK = 7  # of current switches that do not tell: 64 bits
+BITS_PER_SYMBOL = 8
 
 
-def tick_seconds(tick: int) -> float:
-    """Return the length of a PortSamplesControl tick: (Tick + 1) symbol times of 4 ns."""
-    return (tick + 1) * SYMBOL_TIME_S
+def tick_seconds(tick: int, rate_bps: float) -> float:
+    """Return the length of a tick of a link that carries `rate_bps` of data.
+
+    A tick is Tick + 1 symbol times (16.1.3.2), and a symbol is a byte of data at the rate of the
+    link: 4 ns on one SDR lane, 0.04 ns on 4xHDR. Devices differ; compare within a family.
+    """
+    return (tick + 1) * BITS_PER_SYMBOL / rate_bps if rate_bps else 0.0

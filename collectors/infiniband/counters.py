@@ -117,7 +117,7 @@ class CounterSweep:
     def _learn_one(self, node: Node, lid: int, live: int, swept: Swept) -> None:
         def capability(answer: Answer) -> None:
             if isinstance(answer, Failure):
-                swept.misses.append(Miss(node.name, "ClassPortInfo", answer))
+                swept.misses.append(Miss(node.name, "ClassPortInfo", answer, End(node.guid, -1)))
                 return
             info = mad_perf.CLASS_PORT_INFO.parse(answer)
             known = Capability(info["CapabilityMask"], info["CapabilityMask2"])
@@ -141,7 +141,7 @@ class CounterSweep:
         end = End(node.guid, number)
         if known is None:
             failure = Failure("timeout", "its performance agent did not say what it can do")
-            swept.misses.append(Miss(name_of(topology, end), "PortCounters", failure))
+            swept.misses.append(Miss(name_of(topology, end), "PortCounters", failure, end))
             return
         ask, take = self.ask.perf, self._taker(topology, end, known, swept)
         if known.extended:
@@ -163,13 +163,13 @@ class CounterSweep:
                     if optional and answer.reason in ("unsupported", "timeout"):
                         known.lacks.add(layout.attribute)
                         return
-                    swept.misses.append(Miss(name_of(topology, end), layout.name, answer))
+                    swept.misses.append(Miss(name_of(topology, end), layout.name, answer, end))
                     return
                 values = layout.parse(answer)
                 if values["PortSelect"] != end.port:
                     wrong = f"answers for port {values['PortSelect']}"
                     failure = Failure("malformed", wrong)
-                    swept.misses.append(Miss(name_of(topology, end), layout.name, failure))
+                    swept.misses.append(Miss(name_of(topology, end), layout.name, failure, end))
                     return
                 _drop_absent(layout, known, values)
                 swept.ports.setdefault(end, {})[layout.name] = values

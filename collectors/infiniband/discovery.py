@@ -21,11 +21,16 @@ UNICAST_LIDS = 0xC000
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """What could not be read. subject: name/port or directed route; what: the attribute."""
+    """What could not be read.
+
+    subject: name/port or directed route, for people; end: the same where the node is known,
+    port -1 for the node itself. what: the attribute.
+    """
 
     subject: str
     what: str
     failure: Failure
+    end: End | None = None
 
 
 @dataclass(slots=True)
@@ -60,9 +65,14 @@ class _Walk:
 
         self.ask.smp_direct(b"", mad_smp.NODE_INFO.attribute, 0, root)
 
-    def miss(self, subject: str, what: str, failure: Failure) -> None:
+    def miss(self, subject: str, what: str, failure: Failure, end: End | None = None) -> None:
         self.topology.partial = True
-        self.misses.append(Miss(subject, what, failure))
+        self.misses.append(Miss(subject, what, failure, end))
+
+    def miss_node(self, node: Node, what: str, failure: Failure, port: int = -1) -> None:
+        subject = node.name or f"0x{node.guid:016x} ({route_text(node.path)})"
+        where = subject if port < 0 else f"{subject}/{port}"
+        self.miss(where, what, failure, End(node.guid, port))
 
     def probe(self, node: Node, number: int) -> None:
         """Ask who is at the other end of a live port."""
@@ -79,6 +89,7 @@ class _Walk:
                         f"{name_of(self.topology, origin)} ({route_text(path)})",
                         "NodeInfo",
                         answer,
+                        origin,
                     )
                 return
             self.arrived(answer, path, origin)
@@ -131,7 +142,7 @@ class _Walk:
     def ask_node(self, node: Node, local: int) -> None:
         def named(answer: Answer) -> None:
             if isinstance(answer, Failure):
-                self.miss(self.subject(node), "NodeDescription", answer)
+                self.miss_node(node, "NodeDescription", answer)
             else:
                 node.name = mad_smp.parse_node_string(answer)
 
@@ -142,7 +153,7 @@ class _Walk:
 
             def switch(answer: Answer) -> None:
                 if isinstance(answer, Failure):
-                    self.miss(self.subject(node), "SwitchInfo", answer)
+                    self.miss_node(node, "SwitchInfo", answer)
                     return
                 info = mad_smp.SWITCH_INFO.parse(answer)
                 node.lft_top = min(info["LinearFDBTop"], UNICAST_LIDS - 1)
@@ -158,15 +169,12 @@ class _Walk:
             for number in sorted(range(1, node.port_count + 1), key=lambda n: n != local):
                 self.ask_port(node, number, expand=node.path == b"" and number == local)
 
-    def subject(self, node: Node) -> str:
-        return node.name or f"0x{node.guid:016x} ({route_text(node.path)})"
-
     def ask_port(self, node: Node, number: int, *, expand: bool = True) -> None:
         def reply(answer: Answer) -> None:
             if isinstance(answer, Failure):
                 # the far port of a two-port adapter may be out of this agent's reach
                 if node.is_switch or not answer.permanent:
-                    self.miss(f"{self.subject(node)}/{number}", "PortInfo", answer)
+                    self.miss_node(node, "PortInfo", answer, number)
                 return
             port = parse_port(answer, number)
             port.guid = node.guid if node.is_switch else 0
@@ -211,7 +219,7 @@ class _Walk:
         def block(index: int) -> Callable[[Answer], None]:
             def reply(answer: Answer) -> None:
                 if isinstance(answer, Failure):
-                    self.miss(self.subject(node), f"LinearForwardingTable block {index}", answer)
+                    self.miss_node(node, f"LinearForwardingTable block {index}", answer)
                 else:
                     at = index * mad_smp.LFT_BLOCK
                     table[at : at + mad_smp.LFT_BLOCK] = answer[: mad_smp.LFT_BLOCK]

@@ -103,13 +103,20 @@ class Node:
 
     @property
     def host(self) -> str:
-        """Host name in an adapter's description (`node7 mlx5_0` or `node7 HCA-1`)."""
-        return self.name.split(" ", 1)[0] if self.name else f"{self.guid:016x}"
+        """Host name in an adapter's description (`node7 mlx5_0` or `node7 HCA-1`).
+
+        An adapter that nobody named describes its make; its GUID has to do then.
+        """
+        if self.is_aggregation:
+            return f"sharp-{self.system_guid:016x}"
+        if not self.name or "Technologies" in self.name:
+            return f"{self.guid:016x}"
+        return self.name.split(" ", 1)[0]
 
     @property
     def device_name(self) -> str:
         """Device name in an adapter's description, '' where it has none."""
-        return self.name.partition(" ")[2].strip()
+        return "" if "Technologies" in self.name else self.name.partition(" ")[2].strip()
 
     def entity(self, port: int) -> Port | Interface:
         """Return the vocabulary's word for one of this node's ports."""

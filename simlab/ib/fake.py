@@ -88,6 +88,9 @@ class FakeSubnet:
         self.vectors: dict[tuple[End, str], tuple[int, ...]] = {}
         self.switch_settings: dict[int, dict[str, Any]] = {}
         self.ca_settings: dict[int, dict[str, Any]] = {}
+        self.sl_to_vl = tuple(sl % 8 for sl in range(16))
+        # block (1 low, 3 high) -> entries of lane << 8 | weight
+        self.vl_arbitration = {1: tuple(lane << 8 | 4 for lane in range(8)), 3: (0 << 8 | 4,)}
         self._packed: dict[tuple[int, int, int], bytes] = {}
         self._random = random.Random(seed)
         self._by_lid = {lid: end.guid for lid, end in topology.by_lid().items()}
@@ -303,6 +306,12 @@ class FakeSubnet:
         if attribute == mad_smp.LINEAR_FORWARDING.attribute and node.is_switch:
             block = node.lft[modifier * 64 : modifier * 64 + 64]
             return 0, block + b"\xff" * (64 - len(block))
+        if attribute == mad_smp.SL_TO_VL.attribute:
+            return 0, mad_smp.SL_TO_VL.pack({"SLtoVL": self.sl_to_vl})
+        if attribute == mad_smp.VL_ARBITRATION.attribute:
+            entries = self.vl_arbitration.get(modifier >> 16, ())
+            padded = (*entries, *([0] * 32))[:32]
+            return 0, mad_smp.VL_ARBITRATION.pack({"VLWeight": padded})
         return _UNSUPPORTED, bytes(64)
 
     def _perf(self, node: Node, agent: Agent, attribute: int, number: int) -> tuple[int, bytes]:

@@ -255,9 +255,10 @@ def test_node_string_stops_at_nul_and_survives_bad_bytes():
 
 
 def test_tick():
-    assert mad_perf.tick_seconds(0) == 4e-9
-    assert mad_perf.tick_seconds(7) == pytest.approx(32e-9)
-    assert mad_perf.tick_seconds(255) == pytest.approx(1024e-9)
+    assert mad_perf.tick_seconds(0, 2e9) == pytest.approx(4e-9)  # one SDR lane
+    assert mad_perf.tick_seconds(255, 2e9) == pytest.approx(1024e-9)
+    assert mad_perf.tick_seconds(7, 200e9) == pytest.approx(64 / 200e9)
+    assert mad_perf.tick_seconds(7, 0) == 0
 
 
 def test_congestion_entries():
