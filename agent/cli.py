@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from agent import ib
+
 if TYPE_CHECKING:
     from agent.snapshot import Outcome
 
@@ -15,6 +17,8 @@ app = typer.Typer(
     help="Read the RDMA counters of this host and hand them to Prometheus and the tuner.",
     no_args_is_help=True,
 )
+
+app.add_typer(ib.app, name="ib")
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file; else defaults.")]
 

@@ -105,6 +105,44 @@ class Uplink(Struct, frozen=True, forbid_unknown_fields=True):
     max_bytes: Annotated[int, Meta(ge=1 << 20)] = 256 << 20
 
 
+class InfiniBand(Struct, frozen=True, forbid_unknown_fields=True):
+    """An InfiniBand subnet, swept with management datagrams from one local port.
+
+    device, port: empty and 0 take the first active InfiniBand port. rediscover: longest time
+    between discoveries. node_names: an OpenSM node-name-map. groups: optional counters to ask
+    for. window, per_device: most datagrams outstanding, in all and at one device. Keys are hex
+    numbers in a file or an environment variable; without one, none is sent. congestion, qos,
+    routes: also read congestion control, virtual lane tables, forwarding tables.
+    """
+
+    name: str = "infiniband"
+    device: str = ""
+    port: Annotated[int, Meta(ge=0, le=254)] = 0
+    interval: Seconds = 30.0
+    deadline: Seconds = 25.0
+    rediscover: Seconds = 300.0
+    node_names: str = ""
+    groups: tuple[Literal["details", "vl", "congestion", "sl", "fec", "flow"], ...] = (
+        "details",
+        "vl",
+        "congestion",
+        "fec",
+    )
+    window: Annotated[int, Meta(ge=1, le=4096)] = 256
+    per_device: Annotated[int, Meta(ge=1, le=64)] = 4
+    timeout: Annotated[float, Meta(gt=0, le=60)] = 0.5
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+    sl: Annotated[int, Meta(ge=0, le=15)] = 0
+    pkey_index: Annotated[int, Meta(ge=0, le=65535)] = 0
+    m_key_file: str = ""
+    m_key_env: str = ""
+    cc_key_file: str = ""
+    cc_key_env: str = ""
+    congestion: bool = True
+    qos: bool = True
+    routes: bool = True
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file.
 
@@ -120,6 +158,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     collectors: dict[str, CollectorConfig] = field(default_factory=dict)
     metrics: Metrics | None = Metrics()
     uplink: Uplink | None = None
+    infiniband: tuple[InfiniBand, ...] = ()
 
 
 def read_config(path: Path | None) -> Config:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.config import CollectorConfig, Config
+from agent.subnets import subnet_builder
 from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
@@ -148,4 +149,14 @@ def _builder(
     return lambda: build(context)
 
 
-_SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (_host,)
+def _infiniband(config: Config, file: str) -> Iterator[Job]:
+    for place, subnet in enumerate(config.infiniband):
+        yield Job(
+            subnet.name,
+            subnet_builder(subnet, f"{file}: $.infiniband[{place}]"),
+            subnet.interval,
+            subnet.deadline,
+        )
+
+
+_SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (_host, _infiniband)

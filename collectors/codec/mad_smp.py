@@ -219,11 +219,15 @@ DATA_RATE_PER_LANE = {
 }
 
 
-def link_speed(info: dict[str, int]) -> str:
-    """Return the active speed's name from a PortInfo; "" when the code is not known."""
-    mask = info["CapabilityMask"]
-    if mask & CAP_EXTENDED_SPEEDS:
-        if info["CapabilityMask2"] & CAP2_EXTENDED_SPEEDS2 and info["LinkSpeedExtActive2"]:
+def link_speed(info: dict[str, int], capable: dict[str, int] | None = None) -> str:
+    """Return the active speed's name from a PortInfo; "" when the code is not known.
+
+    capable: the PortInfo with the capability masks where that is another one: a switch keeps
+    them in port 0 only (14.2.5.6, CapabilityMask).
+    """
+    masks = capable or info
+    if masks["CapabilityMask"] & CAP_EXTENDED_SPEEDS:
+        if masks["CapabilityMask2"] & CAP2_EXTENDED_SPEEDS2 and info["LinkSpeedExtActive2"]:
             return LINK_SPEED_EXT2.get(info["LinkSpeedExtActive2"], ("", 0.0))[0]
         if info["LinkSpeedExtActive"]:
             return LINK_SPEED_EXT.get(info["LinkSpeedExtActive"], ("", 0.0))[0]

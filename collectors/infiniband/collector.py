@@ -22,7 +22,7 @@ from collectors.infiniband.readings import (
     route_load_readings,
     subject_of,
 )
-from collectors.infiniband.topology import Change, End, Node, Topology, diff
+from collectors.infiniband.topology import Change, End, IbPort, Node, Topology, diff
 from collectors.infiniband.transactor import Answer, Failure, Limits, Transactor
 from collectors.infiniband.transport import Transport
 from collectors.model.facts import Facts, Setting
@@ -153,10 +153,7 @@ class InfinibandCollector:
                         )
                     return
                 fresh, known = parse_port(answer, number), node.ports[number]
-                if fresh.is_up != known.is_up or (fresh.lid, fresh.label) != (
-                    known.lid,
-                    known.label if known.speed != "FDR10" else fresh.label,
-                ):
+                if _identity(fresh) != _identity(known):
                     changed[0] = True
                 known.state, known.physical, known.info = fresh.state, fresh.physical, fresh.info
 
@@ -182,3 +179,10 @@ class InfinibandCollector:
                 miss.failure.reason,
                 miss.failure.detail,
             )
+
+
+def _identity(port: IbPort) -> tuple[bool, int, int, int, int]:
+    """Return what, when it changes, means that cables or the subnet manager's work changed."""
+    info = port.info
+    active = info["LinkSpeedActive"] << 8 | info["LinkSpeedExtActive"] << 4
+    return port.is_up, port.lid, port.width, active, info["LinkSpeedExtActive2"]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from collectors.codec import mad as frame
-from collectors.codec import mad_smp, mad_vendor
+from collectors.codec import mad_smp
+from collectors.codec.mad_vendor import FDR10, MLNX_EXTENDED_PORT_INFO, VENDOR_MELLANOX
 from collectors.infiniband.topology import KINDS, End, IbPort, Node, Topology, name_of, with_names
 from collectors.infiniband.transactor import Answer, Failure, Transactor
 from collectors.model.errors import Malformed, Unavailable
@@ -184,22 +185,29 @@ class _Walk:
             forwards = (node.is_switch and number > 0) or (node.path == b"" and expand)
             if forwards and port.peer is None and port.is_up:
                 self.probe(node, number)
-            if port.speed == "QDR" and node.vendor in mad_vendor.VENDOR_MELLANOX:
-                self.ask_fdr10(node, port)
 
         self.ask.smp_direct(node.path, mad_smp.PORT_INFO.attribute, number, reply, device=node.guid)
+
+    def settle_speeds(self) -> None:
+        """Name the speeds, now that every switch's port 0 is known."""
+        for node in self.topology.nodes.values():
+            masks = node.ports[0].info if node.is_switch and 0 in node.ports else None
+            for port in node.ports.values():
+                port.speed = mad_smp.link_speed(port.info, masks)
+                if port.is_up and port.speed == "QDR" and node.vendor in VENDOR_MELLANOX:
+                    self.ask_fdr10(node, port)
 
     def ask_fdr10(self, node: Node, port: IbPort) -> None:
         def reply(answer: Answer) -> None:
             if isinstance(answer, Failure):
                 return  # QDR then: the attribute is the vendor's own and optional
-            extended = mad_vendor.MLNX_EXTENDED_PORT_INFO.parse(answer)
-            if extended["LinkSpeedActive"] & mad_vendor.FDR10:
+            extended = MLNX_EXTENDED_PORT_INFO.parse(answer)
+            if extended["LinkSpeedActive"] & FDR10:
                 port.speed = "FDR10"
 
         self.ask.smp_direct(
             node.path,
-            mad_vendor.MLNX_EXTENDED_PORT_INFO.attribute,
+            MLNX_EXTENDED_PORT_INFO.attribute,
             port.number,
             reply,
             device=node.guid,
@@ -240,7 +248,7 @@ class _Walk:
 
 
 def parse_port(payload: bytes, number: int) -> IbPort:
-    """Read a PortInfo payload; raises Malformed when it is short."""
+    """Read a PortInfo payload, all but the speed's name; raises Malformed when it is short."""
     if len(payload) < mad_smp.PORT_INFO.need:
         raise Malformed(f"port {number}", "PortInfo", f"{len(payload)} bytes", payload)
     info = mad_smp.PORT_INFO.parse(payload)
@@ -252,7 +260,7 @@ def parse_port(payload: bytes, number: int) -> IbPort:
         info["LMC"],
         0,
         mad_smp.LINK_WIDTH.get(info["LinkWidthActive"], 0),
-        mad_smp.link_speed(info),
+        "",
         mad_smp.mtu_bytes(info["NeighborMTU"]),
         info,
     )
@@ -275,10 +283,11 @@ def discover(
     began = now()
     walk.start()
     transactor.run(budget_s)
+    walk.settle_speeds()
     found = now()
     if forwarding:
         walk.ask_forwarding()
-        transactor.run(None if budget_s is None else max(budget_s - (found - began), 0.0))
+    transactor.run(None if budget_s is None else max(budget_s - (found - began), 0.0))
     topology = walk.topology
     for node in topology.adapters():
         for port in node.ports.values():

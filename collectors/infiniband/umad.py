@@ -250,3 +250,12 @@ class Umad:
                 self._slow.umad_unregister(self._fd, agent)
         self._slow.umad_close_port(self._fd)
         self._fd = -1
+
+
+def open_umad(device: str = "", port: int = 0, *, sl: int = 0, pkey_index: int = 0) -> Umad:
+    """Open the wanted local port, or the first InfiniBand port that is active.
+
+    Raises NotSupported, Denied or Unavailable, each with what to do.
+    """
+    chosen = choose_port(read_umad_ports(), device, port)
+    return Umad(chosen.device, chosen.port, sl=sl, pkey_index=pkey_index)

@@ -290,7 +290,10 @@ class FakeSubnet:
             key = (node.guid, modifier, attribute)
             packed = self._packed.get(key)
             if packed is None:
-                packed = pack_port_info(port or IbPort(modifier, mad_smp.PORT_DOWN, 2))
+                packed = pack_port_info(
+                    port or IbPort(modifier, mad_smp.PORT_DOWN, 2),
+                    masks=not node.is_switch or modifier == 0,
+                )
                 self._packed[key] = packed
             return 0, packed
         if attribute == mad_smp.NODE_DESCRIPTION.attribute:
@@ -370,8 +373,11 @@ class FakeSubnet:
 _PERF_LAYOUTS = {layout.attribute: layout for layout in mad_perf.LAYOUTS}
 
 
-def pack_port_info(port: IbPort) -> bytes:
-    """Write the PortInfo of a port, with the speed where each generation puts it."""
+def pack_port_info(port: IbPort, *, masks: bool = True) -> bytes:
+    """Write the PortInfo of a port, with the speed where each generation puts it.
+
+    masks: with capability masks, which a switch has in port 0 only.
+    """
     if port.info:
         return mad_smp.PORT_INFO.pack({**port.info, "PortState": port.state, "LID": port.lid})
     values = {
@@ -391,8 +397,10 @@ def pack_port_info(port: IbPort) -> bytes:
         "OperationalVLs": 4,
         "HOQLife": 18,
         "VLStallCount": 7,
-        "CapabilityMask": mad_smp.CAP_EXTENDED_SPEEDS | mad_smp.CAP_CAPABILITY_MASK2,
     }
+    if masks:
+        values["CapabilityMask"] = mad_smp.CAP_EXTENDED_SPEEDS | mad_smp.CAP_CAPABILITY_MASK2
+        values["CapabilityMask2"] = mad_smp.CAP2_EXTENDED_SPEEDS2
     speed = port.speed or "SDR"
     for code, (name, _) in mad_smp.LINK_SPEED.items():
         if name == speed:
@@ -404,5 +412,4 @@ def pack_port_info(port: IbPort) -> bytes:
     for code, (name, _) in mad_smp.LINK_SPEED_EXT2.items():
         if name == speed:
             values["LinkSpeedExtActive2"] = code
-            values["CapabilityMask2"] = mad_smp.CAP2_EXTENDED_SPEEDS2
     return mad_smp.PORT_INFO.pack(values)

@@ -34,6 +34,10 @@ _PRELOADS: Final = (
 # ibsim 0.10 knows speeds up to HDR
 _SPEEDS: Final = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR")
 
+# ibsim hands requests that it does not know to the subnet manager's process, whatever their class,
+# and OpenSM 3.3.23 does not survive a PerfMgt request: bring it back, it takes 50 ms.
+_KEEP_RUNNING: Final = 'while :; do "$@"; sleep 0.1; done'
+
 Manager: TypeAlias = Literal["none", "once", "keep"]
 
 
@@ -166,6 +170,8 @@ class IbLab:
         argv = [find_tool("opensm"), "-f", str(log), "-F", str(conf)]
         if self.manager == "once":
             argv.append("-o")
+        else:
+            argv = ["bash", "-c", _KEEP_RUNNING, "opensm", *argv]
         extra = {**self._client_env(self.sm_host), "OSM_CACHE_DIR": str(run)}
         extra["OSM_TMP_DIR"] = str(run)
         self._opensm = self._spawn("opensm", argv, run, extra, subprocess.DEVNULL)
@@ -180,12 +186,17 @@ class IbLab:
             return
         self.wait_subnet_up(patience)
 
+    def sweeps_done(self) -> int:
+        """Return how many times OpenSM has said that the subnet is up."""
+        log = self.folder / "opensm" / "osm.log"
+        return log.read_text(errors="replace").count("SUBNET UP") if log.exists() else 0
+
     def wait_subnet_up(self, patience_s: float = 30.0, times: int = 1) -> None:
-        """Wait until OpenSM's log says that often that the subnet is up."""
+        """Wait until OpenSM has said that often in all that the subnet is up."""
         log = self.folder / "opensm" / "osm.log"
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
-            if log.exists() and log.read_text(errors="replace").count("SUBNET UP") >= times:
+            if self.sweeps_done() >= times:
                 return
             if self._opensm is not None and self._opensm.poll() is not None:
                 raise Unavailable(
@@ -265,12 +276,12 @@ class IbLab:
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float = 3.0) -> None:
-    """End a process and its group: politely, then not."""
+    """End a process and its group: politely, then not; what is left of the group, at once."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, how)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            continue
-        return
+            break
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,6 @@
 """Discovery against the fake subnet: complete, partial, odd."""
 
 import pytest
-from ib_fabric import end, fabric, named
 
 from collectors.codec import mad_smp
 from collectors.infiniband.discovery import discover, route_text
@@ -10,6 +9,7 @@ from collectors.infiniband.transactor import Limits
 from collectors.model.errors import Unavailable
 from simlab.ib.fabrics import Builder, fat_tree, three_tier, two_tier
 from simlab.ib.fake import Agent
+from tests.collectors.infiniband.ib_fabric import end, fabric, named
 
 
 def same(found, real):

@@ -3,13 +3,13 @@
 import errno
 
 import pytest
-from ib_fabric import end, fabric, named
 
 from collectors.codec import mad, mad_perf, mad_smp
 from collectors.infiniband.transactor import Failure, Limits, Transactor
 from collectors.infiniband.transport import Received
 from collectors.model.errors import Unavailable
 from simlab.ib.fake import Agent
+from tests.collectors.infiniband.ib_fabric import end, fabric, named
 
 
 def ask(transactor, lid, port=1, attribute=0x1D):
