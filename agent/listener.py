@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -30,6 +30,12 @@ Render = Callable[[str], tuple[bytes, str]]
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 32
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service what this host is called; it may not answer."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = (str(self.server_address[0]), self.server_address[1])
+        self.setup_environ()
 
 
 class _Server6(_Server):

@@ -1,0 +1,337 @@
+"""What /metrics serves: names, labels, values, age, and the listener in front of it."""
+
+import base64
+import http.client
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from fractions import Fraction
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.config import BasicAuth, Metrics, MetricsTls
+from agent.exposition import Exposition, Vital
+from agent.labels import labels
+from agent.listener import Listener, prometheus_render
+from agent.snapshot import Snapshot
+from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.entities import (
+    Device,
+    Host,
+    Interface,
+    Netdev,
+    Port,
+    QueuePair,
+    Slot,
+    Switch,
+    priority,
+    queue,
+)
+from collectors.model.errors import ConfigInvalid, Unavailable
+from collectors.model.facts import Attribute, Facts, Gap
+from collectors.model.metric import Column
+from collectors.model.reading import Instant, Pass, Reading
+from tests.agent.test_uplink import certificate  # noqa: F401  a fixture
+
+PORT = Port(Device("gpu01", "0c42a1030016054c", "mlx5_0"), 1)
+LEAF = Interface(Switch("aa:bb", "leaf1"), "Ethernet1/1")
+
+
+def column(name, key):
+    row = CATALOGUE[name]
+    return row.column(next(s for s in row.sources if s.key == key))
+
+
+RX_WORDS = column("node_infiniband_port_data_received_bytes_total", "port_rcv_data")
+STATE = column("node_infiniband_state_id", "state")
+MTU_DROPS = column("fabric_interface_rx_drops_total", "statistics/rx_dropped")
+LIFESPAN = column("node_infiniband_lifespan_seconds", "lifespan")
+
+
+def snapshot(*readings, facts=None, gaps=(), at=0):
+    """A board whose only pass ended at monotonic 0, or at another time."""
+    board = Snapshot()
+    board.register("sysfs", 5)
+    board.succeeded("sysfs", Pass(readings, gaps, facts), at, 0.25)
+    return board
+
+
+def text_of(board, now=10**9, **options):
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Exposition(board.outcomes, "gpu01", mono_ns=lambda: now, **options))
+    return generate_latest(registry).decode()
+
+
+def samples(text):
+    return {
+        (s.name, tuple(sorted(s.labels.items()))): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def reading(entity, values):
+    return Reading(entity, values, Instant(1, 1))
+
+
+def test_values_are_in_the_unit_of_the_metric():
+    text = text_of(snapshot(reading(PORT, {RX_WORDS: 100, STATE: 4, LIFESPAN: 10})))
+    port = (("device", "mlx5_0"), ("port", "1"))
+    found = samples(text)
+    assert found["node_infiniband_port_data_received_bytes_total", port] == 400  # words, any lanes
+    assert found["node_infiniband_state_id", port] == 4
+    assert found["node_infiniband_lifespan_seconds", port] == 0.01
+    assert "# TYPE node_infiniband_port_data_received_bytes_total counter" in text
+    assert "# TYPE node_infiniband_state_id gauge" in text
+    help_line = f"# HELP node_infiniband_state_id {CATALOGUE['node_infiniband_state_id'].meaning}"
+    assert help_line in text
+
+
+@pytest.mark.parametrize("native", [0, 1, 2**53 - 1, 2**60 + 2**10, 2**64 - 1])
+def test_value_is_the_nearest_float_of_the_exact_one(native):
+    column = Column("node_infiniband_port_packets_received_total", "counter", "x")
+    words = Column(
+        "node_infiniband_port_data_received_bytes_total", "counter", "x", 64, "wraps", Fraction(4)
+    )
+    found = samples(text_of(snapshot(reading(PORT, {column: native, words: native}))))
+    values = {name: value for (name, _), value in found.items() if name.startswith("node_")}
+    assert values["node_infiniband_port_packets_received_total"] == float(native)
+    assert values["node_infiniband_port_data_received_bytes_total"] == float(4 * native)
+
+
+@pytest.mark.parametrize(
+    ("entity", "wanted"),
+    [
+        (Host("gpu01"), {}),
+        (Host("other"), {"host": "other"}),
+        (PORT, {"device": "mlx5_0", "port": "1"}),
+        (Port(Device("gpu01", "0000:3b:00.0"), 2), {"device": "0000:3b:00.0", "port": "2"}),
+        (Port(Device("far", "k", "mlx5_0"), 1), {"host": "far", "device": "mlx5_0", "port": "1"}),
+        (Netdev("gpu01", "eth0"), {"netdev": "eth0"}),
+        (Switch("aa:bb"), {"switch": "aa:bb"}),
+        (LEAF, {"switch": "leaf1", "interface": "Ethernet1/1"}),
+        (priority(LEAF, 3), {"switch": "leaf1", "interface": "Ethernet1/1", "priority": "3"}),
+        (queue(Netdev("gpu01", "e"), 5), {"netdev": "e", "queue": "5"}),
+        (Slot(PORT, "vl", 0), {"device": "mlx5_0", "port": "1", "vl": "0"}),
+        (QueuePair(PORT.device, 17), {"device": "mlx5_0", "qp": "17"}),
+    ],
+)
+def test_labels_are_frozen(entity, wanted):
+    assert labels(entity, "gpu01") == wanted
+
+
+def test_names_of_any_bytes_can_be_scraped():
+    odd = Netdev("gpu01", 'a"b\n\\\udcfe')
+    found = samples(text_of(snapshot(reading(odd, {MTU_DROPS: 1}))))
+    assert ("fabric_interface_rx_drops_total", (("netdev", 'a"b\n\\?'),)) in found
+
+
+def test_two_sources_of_one_metric_give_one_series():
+    board = snapshot(reading(PORT, {STATE: 4}))
+    board.register("netlink", 5)
+    other = Column("node_infiniband_state_id", "state", "netlink")
+    board.succeeded("netlink", Pass((reading(PORT, {other: 1}),)), 0, 0.1)
+    text = text_of(board)
+    assert len(re.findall(r"^node_infiniband_state_id\{", text, re.MULTILINE)) == 1
+    assert 'node_infiniband_state_id{device="mlx5_0",port="1"} 4.0' in text
+
+
+def test_identity_is_on_info_series_only():
+    facts = Facts(
+        attributes=(
+            Attribute(PORT.device, "driver", "mlx5"),
+            Attribute(PORT.device, "firmware", "28.39"),
+            Attribute(PORT.device, "board_id", "MT_1"),
+            Attribute(PORT.device, "hca_type", "MT4129"),
+            Attribute(PORT.device, "node_guid", "0c42:a103:0016:054c"),
+            Attribute(PORT.device, "pci_address", "0000:3b:00.0"),
+            Attribute(PORT.device, "is_vf", False),
+            Attribute(PORT, "link_layer", "Ethernet"),
+            Attribute(PORT, "netdev", "eth3"),
+        )
+    )
+    text = text_of(snapshot(reading(PORT, {STATE: 4}), facts=facts))
+    assert (
+        'fabric_port_info{device="mlx5_0",driver="mlx5",is_vf="false",link_layer="Ethernet",'
+        'netdev="eth3",node_guid="0c42a1030016054c",pci_addr="0000:3b:00.0",port="1"} 1.0'
+    ) in text
+    assert (
+        'node_infiniband_info{board_id="MT_1",device="mlx5_0",firmware_version="28.39",'
+        'hca_type="MT4129"} 1.0'
+    ) in text
+    off = text_of(snapshot(reading(PORT, {STATE: 4}), facts=facts), node_infiniband=False)
+    assert "node_infiniband" not in off
+    assert "fabric_port_info{" in off
+
+
+def test_age_success_duration_and_reasons():
+    gaps = (Gap("port/x/y/1", "sysfs", "VL15_dropped", "EINVAL", count=3),)
+    board = snapshot(gaps=gaps, at=10**9)
+    board.register("netlink", 5)
+    board.failed("netlink", "denied", "no", 0.5)
+    board.register("slow", 5)
+    board.late("slow")
+    found = samples(text_of(board, now=4 * 10**9))
+
+    def of(name, collector, **more):
+        return found.get((name, tuple(sorted({"collector": collector, **more}.items()))))
+
+    assert of("fabric_agent_collector_age_seconds", "sysfs") == 3
+    assert of("fabric_agent_collector_age_seconds", "netlink") is None  # absent is not zero
+    assert of("fabric_agent_collector_success", "sysfs") == 1
+    assert of("fabric_agent_collector_success", "netlink") == 0
+    assert of("fabric_agent_collector_success", "slow") == 0
+    assert of("fabric_agent_collector_overruns_total", "slow") == 1
+    assert of("fabric_agent_collector_duration_seconds", "sysfs") == 0.25
+    assert of("fabric_agent_collector_failures_total", "netlink", reason="denied") == 1
+    assert of("fabric_agent_gaps_total", "sysfs", reason="EINVAL") == 3
+
+
+def test_stale_readings_are_no_longer_served():
+    board = snapshot(reading(PORT, {STATE: 4}), at=0)
+    assert "node_infiniband_state_id" in text_of(board, now=59 * 10**9, stale_after_s=60)
+    gone = text_of(board, now=61 * 10**9, stale_after_s=60)
+    assert "node_infiniband_state_id" not in gone
+    assert "fabric_port_info" not in gone
+    assert 'fabric_agent_collector_age_seconds{collector="sysfs"} 61.0' in gone
+
+
+def test_vitals():
+    vital = Vital("fabric_agent_spool_dropped_items_total", "counter", "Lost.", 7)
+    text = text_of(snapshot(), vitals=lambda: [vital])
+    assert "fabric_agent_spool_dropped_items_total 7.0" in text
+
+
+# --- the listener -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served():
+    listeners = []
+
+    def serve(config, board=None):
+        board = board or snapshot(reading(PORT, {RX_WORDS: 1}), at=time.monotonic_ns())
+        listener = Listener(config, prometheus_render(lambda: Exposition(board.outcomes, "gpu01")))
+        listeners.append(listener)
+        return f"127.0.0.1:{listener.port}"
+
+    yield serve
+    for listener in listeners:
+        listener.close()
+
+
+def get(url, context=None, **headers):
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:  # noqa: S310
+            return answer.status, answer.read().decode(), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, "", error.headers
+
+
+LOCAL = Metrics(address="127.0.0.1", port=0)
+
+
+def test_listener_serves_both_formats(served):
+    where = served(LOCAL)
+    status, text, headers = get(f"http://{where}/metrics")
+    assert status == 200
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert "process_resident_memory_bytes" in text
+    assert 'received_bytes_total{device="mlx5_0",port="1"} 4.0' in text
+    status, text, headers = get(
+        f"http://{where}/metrics", Accept="application/openmetrics-text;version=1.0.0"
+    )
+    assert headers["Content-Type"].startswith("application/openmetrics-text")
+    assert text.endswith("# EOF\n")
+    assert get(f"http://{where}/")[0] == 200
+    assert get(f"http://{where}/secret")[0] == 404
+    connection = http.client.HTTPConnection(where, timeout=10)
+    connection.request("POST", "/metrics", b"x")
+    assert connection.getresponse().status == 405
+
+
+def test_port_in_use_is_one_clear_error():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = Metrics(address="127.0.0.1", port=port)
+        with pytest.raises(Unavailable) as caught:
+            Listener(config, lambda accept: (b"", ""))
+    assert str(caught.value) == (
+        f"metrics listener 127.0.0.1:{port}: bind: Address already in use; "
+        "set metrics.port to a free one"
+    )
+
+
+def test_password(served, tmp_path):
+    secret = tmp_path / "password"
+    secret.write_text("s3cret\n")
+    config = Metrics(
+        address="127.0.0.1", port=0, basic_auth=BasicAuth("prom", password_file=str(secret))
+    )
+    where = served(config)
+    assert get(f"http://{where}/metrics")[0] == 401
+    for word, code in (("prom:s3cret", 200), ("prom:wrong", 401), ("x", 401)):
+        header = "Basic " + base64.b64encode(word.encode()).decode()
+        assert get(f"http://{where}/metrics", Authorization=header)[0] == code
+    assert get(f"http://{where}/metrics", Authorization="Basic \xe4!")[0] == 401
+
+
+def test_tls_with_client_certificate(served, certificate):  # noqa: F811
+    cert, key = (str(certificate / name) for name in ("cert.pem", "key.pem"))
+    where = served(
+        Metrics(address="127.0.0.1", port=0, tls=MetricsTls(cert=cert, key=key, client_ca=cert))
+    )
+    context = ssl.create_default_context(cafile=cert)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        get(f"https://{where}/metrics", context)
+    context.load_cert_chain(cert, key)
+    assert get(f"https://{where}/metrics", context)[0] == 200
+
+
+def test_unreadable_tls_files():
+    with pytest.raises(ConfigInvalid, match=r"\$\.metrics\.tls: load /none/c, /none/k"):
+        Listener(
+            Metrics(address="127.0.0.1", port=0, tls=MetricsTls(cert="/none/c", key="/none/k")),
+            lambda accept: (b"", ""),
+        )
+
+
+def test_scrape_does_not_wait_for_a_client_that_says_nothing(served):
+    where = served(LOCAL)
+    host, port = where.split(":")
+    with socket.create_connection((host, int(port))):
+        began = time.monotonic()
+        assert get(f"http://{where}/metrics")[0] == 200
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.lab_prom
+def test_promtool_finds_nothing_to_complain_of(served):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian package prometheus)")
+    columns = {
+        row.column(source): 5
+        for row in CATALOGUE.values()
+        for source in row.sources[:1]
+        if "port" in row.on
+    }
+    facts = Facts(attributes=(Attribute(PORT.device, "driver", "mlx5"),))
+    gaps = (Gap("x", "sysfs", "y", "EINVAL"),)
+    board = snapshot(reading(PORT, columns), facts=facts, gaps=gaps, at=time.monotonic_ns())
+    board.register("bad", 5)
+    board.failed("bad", "denied", "no", 1)
+    where = served(LOCAL, board)
+    text = get(f"http://{where}/metrics")[1]
+    assert text.count("\nnode_infiniband_") > 40
+    answer = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
