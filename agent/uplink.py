@@ -28,7 +28,7 @@ from collectors.wire.pack import key_of
 _log: Final = logging.getLogger("agent.uplink")
 
 _PAUSE_LEAST_S: Final = 0.5
-_PAUSE_MOST_S: Final = 15.0
+_PAUSE_MOST_S: Final = 10.0
 _REFUSED_PAUSE_S: Final = 60.0
 _GREETING_S: Final = 5.0  # a tuner that does not answer Hello is sent to all the same
 _STALL_S: Final = 60.0  # without acknowledgement of what was sent: the stream is dead
@@ -173,7 +173,8 @@ class Sender:
                 self._skip.add((epoch.name, answer.refused_seq))
                 self.state.refused_items += 1
                 stream.progress = True
-            elif answer.permanent:
+                return True  # the tuner counts it as dealt with and goes on, or ends the stream
+            if answer.permanent:
                 self.state.refused = answer.refused
             return False
         if not self.state.connected:

@@ -15,16 +15,17 @@ def serve(
         Path | None, typer.Option("--config", help="YAML file; other options override it")
     ] = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="address for agents [0.0.0.0:9837]")
+        str, typer.Option(metavar="HOST:PORT", help="address for agents; default 0.0.0.0:9837")
     ] = "",
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="folder of the store [/var/lib/fabric-tuner]")
+        str, typer.Option(metavar="DIR", help="folder of the store; default /var/lib/fabric-tuner")
     ] = "",
     retention: Annotated[
-        str, typer.Option(metavar="SPAN", help="how long data stays on disk [24h]")
+        str, typer.Option(metavar="SPAN", help="how long data stays on disk; default 24h")
     ] = "",
     metrics: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="address of own /metrics, or `off` [:9838]")
+        str,
+        typer.Option(metavar="HOST:PORT", help="address of own /metrics, or `off`; default :9838"),
     ] = "",
     check: Annotated[bool, typer.Option("--check", help="check the configuration and end")] = False,
 ) -> None:
