@@ -105,19 +105,20 @@ def create(count: int, management: str = "") -> str:
 
 def destroy() -> str:
     """Shell script that takes any lab fabric off again, whatever is left of it."""
-    lines = [
-        "ip -6 rule add pref 0 lookup local 2>/dev/null",
-        "ip -6 rule del pref 1000 2>/dev/null",
-    ]
+    rules = ["rule add pref 0 lookup local", "rule del pref 1000 lookup local"]
+    links = []
     for host in host_names(8):
-        lines += [
-            f"rdma link del {rdma_device(host)} 2>/dev/null",
-            f"ip -6 rule del pref 10 iif {host} 2>/dev/null",
-            f"ip -6 rule del pref 20 from {address(host)} 2>/dev/null",
-            f"ip link del {host} 2>/dev/null",
-            f"ip link del cable-{host} 2>/dev/null",
+        rules += [f"rule del pref 10 iif {host}", f"rule del pref 20 from {address(host)}"]
+        links += [f"link del {host}", f"link del cable-{host}"]
+    # An rxe device goes with its interface, a switch port with the other end of its link.
+    return "\n".join(
+        [
+            _batch("ip -6 -force -batch - >/dev/null 2>&1", rules),
+            _batch("ip -force -batch - >/dev/null 2>&1", links),
+            f"ip netns del {SWITCH} 2>/dev/null",
+            "true",
         ]
-    return "\n".join([*lines, f"ip netns del {SWITCH} 2>/dev/null", "true"])
+    )
 
 
 def settings(scenario: Scenario) -> str:
@@ -142,7 +143,7 @@ def link_settings(links: Mapping[str, Link]) -> str:
             _batch(f"ip {namespace} -batch -", mtus),
             # What is not there cannot be deleted, and does not matter.
             _batch(
-                f"tc {namespace} -force -batch - >/dev/null 2>&1 || true",
+                f"! tc {namespace} -force -batch - >/dev/null 2>&1",
                 [f"qdisc del dev {end} ingress" for end in ends],
             ),
             *(

@@ -39,6 +39,7 @@ from simlab.rxe.scenario import Change, Flow, Scenario, flows, host_names, with_
 
 METRICS_PORT = 9400  # host hN's agent serves its metrics on 9400 + N, the switch's on 9400
 TRAFFIC = "traffic"
+DRAIN_S = 5.0
 CONNECT_GRACE_S = 60.0  # workers start and connect; slow under emulation
 
 
@@ -207,7 +208,7 @@ class Lab:
         if code or not done:
             raise LabError(f"traffic failed (exit code {code}): {self._log_tail()}")
         assert self._before is not None  # noqa: S101  start_traffic set it
-        counted = since(self._before, self.counters())
+        counted = since(self._before, self._drained())
         return RunReport(self._applied().name, float(self._job["duration_s"]), done, counted)
 
     def run_traffic(self, duration_s: float | None = None) -> RunReport:
@@ -255,6 +256,16 @@ class Lab:
         return f"{self.machine.outer}:{port}"
 
     # --- inside ------------------------------------------------------------------------------
+
+    def _drained(self) -> Counters:
+        """Counters once the queues are empty: what was sent is counted where it arrives, too."""
+        until = time.monotonic() + DRAIN_S
+        while True:
+            counters = self.counters()
+            waiting = sum(port.backlog_bytes for port in counters.ports.values())
+            if not waiting or time.monotonic() > until:
+                return counters
+            time.sleep(0.2)
 
     def _create(self, hosts: int) -> None:
         management = "" if self.machine.kind == "host" else SWITCH_MANAGEMENT

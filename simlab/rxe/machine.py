@@ -8,6 +8,7 @@ emulates (TCG). The guest reaches this host's loopback as 10.0.2.2.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -35,9 +36,9 @@ BOOT_TIMEOUT_S = 150.0
 KVM_PROBE_S = 12.0
 # What gives the switch's namespace in the VM its own address on the management network.
 SWITCH_MANAGEMENT = f"""modprobe macvlan
-ip link add link mgmt name mgmt netns sw type macvlan mode bridge
-ip -n sw addr add {SWITCH_ADDRESS}/24 dev mgmt
-ip -n sw link set mgmt up
+ip link add link mgmt name mgmt-sw netns sw type macvlan mode bridge
+ip -n sw addr add {SWITCH_ADDRESS}/24 dev mgmt-sw
+ip -n sw link set mgmt-sw up
 ip -n sw route add default via {OUTER_ADDRESS}"""
 Where = Literal["auto", "vm", "host"]
 
@@ -86,9 +87,11 @@ class Machine:
 
     def close(self) -> None:
         """End the machine and everything in it; safe to repeat."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
         # The host's daemon must take the fabric down; a VM has nothing worth waiting for.
-        grace_s = 15.0 if self.kind == "host" else 0.0
+        grace_s = 90.0 if self.kind == "host" else 0.0
         for number in (0, signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.process.pid, number)

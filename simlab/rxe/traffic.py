@@ -37,7 +37,9 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 IDLE_S = 0.003
 CONNECT_S = 30.0
+FINISH_S = 5.0
 PORT = 1
+Wires = dict[str, tuple[socket.socket, socket.socket]]
 
 
 def gid_index(device: str, address: str) -> int:
@@ -77,6 +79,7 @@ class End:
         self.posted = [0] * len(self.qps)
         self.remote: dict[str, Any] = {}
         self.next_drain = 0.0
+        self.finished = False
         self.paced_bytes = 0.0
         self.totals = {"bytes": 0, "messages": 0, "errors": 0, "reconnects": 0}
         self.sge = SGE(self.mr.buf, self.size, self.mr.lkey)
@@ -182,14 +185,15 @@ class End:
             if count < 32:
                 return failed and self.sending
 
-    def step(self, now: float, elapsed_s: float) -> None:
-        """Do what is due."""
+    def step(self, now: float, elapsed_s: float, *, post: bool = True) -> None:
+        """Do what is due; without `post`, only finish what is under way."""
         if self.sending:
-            if self.collect():
+            if self.collect() and post:
                 self.totals["reconnects"] += 1
                 self.say(reconnect=True)
                 self.connect()
-            self.post_sends(elapsed_s)
+            if post:
+                self.post_sends(elapsed_s)
             return
         if self.flow["verb"] == "send" and now >= self.next_drain:
             self.collect()
@@ -199,17 +203,26 @@ class End:
             self.connect()
 
     def asked(self) -> bool:
-        """Tell whether the sender asks for a new connection."""
+        """Tell whether the sender asks for a new connection; note when it is through."""
+        if self.finished:
+            return False
         try:
             waiting = self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
-        return bool(waiting) and "reconnect" in self.hear()
+        heard = self.hear() if waiting else {"done": True}
+        self.finished = "done" in heard
+        return "reconnect" in heard
+
+    def finish(self) -> bool:
+        """Tell whether nothing is under way any more; a sender then says so."""
+        if self.sending and not self.finished and not any(self.posted):
+            self.finished = True
+            self.say(done=True)
+        return self.finished
 
 
-def work(
-    name: str, job: dict[str, Any], wires: dict[str, tuple[socket.socket, socket.socket]]
-) -> None:
+def work(name: str, job: dict[str, Any], wires: Wires) -> None:
     """Be one host: connect all its flow ends, run to the end of the job, report."""
     host = dict(job["hosts"][name])
     host["gid_index"] = gid_index(host["device"], host["address"])
@@ -229,18 +242,21 @@ def work(
         while (now := time.monotonic()) < began + float(job["duration_s"]):
             before = sum(end.totals["messages"] for end in ends)
             for end in ends:
-                try:
-                    end.step(now, now - began)
-                except (EOFError, TimeoutError, BrokenPipeError, ConnectionResetError):
-                    end.totals["errors"] += 1  # the other end is through
-                    report(sink, ends, now - began, "end")
-                    return
+                end.step(now, now - began)
             if now >= next_report:
                 report(sink, ends, now - began, "running")
                 next_report += 1.0
             if sum(end.totals["messages"] for end in ends) == before:
                 time.sleep(IDLE_S)
         report(sink, ends, time.monotonic() - began, "end")
+    # A receiver that left first would make its senders time out: stay until all are through.
+    until = time.monotonic() + FINISH_S
+    open_ends = ends
+    while open_ends and (now := time.monotonic()) < until:
+        for end in open_ends:
+            end.step(now, 0.0, post=False)
+        open_ends = [end for end in open_ends if not end.finish()]
+        time.sleep(IDLE_S)
 
 
 def report(sink: Any, ends: list[End], elapsed_s: float, state: str) -> None:
@@ -254,6 +270,14 @@ def report(sink: Any, ends: list[End], elapsed_s: float, state: str) -> None:
     sink.flush()
 
 
+def close_foreign(name: str, job: dict[str, Any], wires: Wires) -> None:
+    """Close the other workers' ends: or a worker that dies would never be missed."""
+    for flow in job["flows"]:
+        for side, wire in zip(("sender", "receiver"), wires[flow["name"]], strict=True):
+            if flow[side] != name:
+                wire.close()
+
+
 def main() -> int:
     """Fork one worker a host and wait for all; exit 1 if one failed."""
     job = json.loads(Path(sys.argv[1]).read_text())
@@ -264,6 +288,7 @@ def main() -> int:
         child = os.fork()
         if child == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            close_foreign(name, job, wires)
             try:
                 work(name, job, wires)
             except BaseException as error:  # noqa: BLE001  the log is how the lab hears of it
@@ -271,6 +296,9 @@ def main() -> int:
                 os._exit(1)
             os._exit(0)
         children.append(child)
+    for pair in wires.values():
+        for wire in pair:
+            wire.close()
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     return int(any(codes))
 
