@@ -1,5 +1,6 @@
 """The command `tuner`: each group of sub-commands has a file in this folder and is added here."""
 
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args
 @app.callback()
 def main() -> None:
     """Find the cause of fabric trouble and recommend settings, with evidence."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core logs to stderr beside our one line
 
 
 _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
