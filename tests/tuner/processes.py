@@ -48,6 +48,7 @@ class Serving:
         return f"127.0.0.1:{self.port}"
 
     def start(self, **environment: str) -> Self:
+        self.notified = []
         notify = self.folder.with_suffix(".notify")
         notify.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:

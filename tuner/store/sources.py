@@ -109,10 +109,7 @@ def _asking(target: str, tls: Tls | None, what: str) -> Iterator[TelemetryStub]:
 
     if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}", target):
         raise ConfigInvalid(target, "--tuner", "must be HOST:PORT")
-    options = (
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.use_local_subchannel_pool", 1),  # no back-off left over from an earlier failure
-    )
+    options = (("grpc.max_receive_message_length", -1),)
     with (
         grpc.secure_channel(target, _credentials(tls), options=options)
         if tls
