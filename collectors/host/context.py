@@ -43,6 +43,12 @@ class NetlinkSocket(Protocol):
         Raises FabricError (Unavailable, Denied, NotSupported) for errno replies and time-outs.
         """
 
+    def dump(self, message: bytes, max_bytes: int, max_seconds: float) -> tuple[list[bytes], bool]:
+        """Return the datagrams of a dump and whether they are all; then close the socket.
+
+        Raises as request does.
+        """
+
     def close(self) -> None:
         """Close the socket."""
 

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import struct
+import time
 
 from collectors.codec.netlink import (
     HEADER,
@@ -15,6 +16,7 @@ from collectors.codec.netlink import (
     NLM_F_DUMP_INTR,
     NLMSG_DONE,
     NLMSG_ERROR,
+    Message,
     parse_messages,
 )
 from collectors.host.kernel_file import errno_name
@@ -72,31 +74,68 @@ class KernelSocket:
                 return replies
         raise Unavailable(self._subject, "read dump", f"changed or overran {_RESTARTS} times")
 
+    def dump(self, message: bytes, max_bytes: int, max_seconds: float) -> tuple[list[bytes], bool]:
+        """Return the datagrams of a dump and whether they are all.
+
+        Stops at the first datagram beyond the budget; the socket is then of no more use than to
+        be closed, because the kernel may still have replies for it. Raises as request does.
+        """
+        until = time.monotonic() + max_seconds
+        got: list[bytes] = []
+        size = 0
+        try:
+            sequence = self._send(message)
+            while True:
+                data = self._receive()
+                mine = [m for m in parse_messages(data) if m.sequence == sequence]
+                self._raise_errors(mine)
+                if any(m.type not in (NLMSG_ERROR, NLMSG_DONE) for m in mine):
+                    got.append(data)
+                    size += len(data)
+                if any(m.type in (NLMSG_ERROR, NLMSG_DONE) for m in mine):
+                    return got, True
+                if size > max_bytes or time.monotonic() > until:
+                    return got, False
+        except TimeoutError:
+            return got, False
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                return got, False
+            raise error_of(self._subject, "exchange", error.errno or 0) from error
+
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
 
-    def _exchange(self, message: bytes) -> list[bytes] | None:
+    def _send(self, message: bytes) -> int:
         self._sequence = (self._sequence + 1) & 0xFFFFFFFF
         length, kind, flags, _, port = HEADER.unpack_from(message)
         stamped = HEADER.pack(length, kind, flags, self._sequence, port) + message[HEADER.size :]
         self._socket.send(stamped)
+        return self._sequence
+
+    def _raise_errors(self, mine: list[Message]) -> None:
+        for m in mine:
+            code = m.error
+            if m.type == NLMSG_DONE and len(m.payload) >= 4:
+                code = -struct.unpack_from("=i", m.payload)[0]
+            if code is not None and code > 0:
+                raise error_of(self._subject, "request", code)
+
+    def _exchange(self, message: bytes) -> list[bytes] | None:
+        flags = HEADER.unpack_from(message)[2]
+        sequence = self._send(message)
         dump = flags & NLM_F_DUMP == NLM_F_DUMP
         until_ack = dump or bool(flags & NLM_F_ACK)
         replies: list[bytes] = []
         interrupted = False
         while True:
             data = self._receive()
-            mine = [m for m in parse_messages(data) if m.sequence == self._sequence]
+            mine = [m for m in parse_messages(data) if m.sequence == sequence]
             if not mine:
                 continue  # an answer that came after its time-out
             interrupted = interrupted or any(m.flags & NLM_F_DUMP_INTR for m in mine)
-            for m in mine:
-                code = m.error
-                if m.type == NLMSG_DONE and len(m.payload) >= 4:
-                    code = -struct.unpack_from("=i", m.payload)[0]
-                if code is not None and code > 0:
-                    raise error_of(self._subject, "request", code)
+            self._raise_errors(mine)
             if any(m.type not in (NLMSG_ERROR, NLMSG_DONE) for m in mine):
                 replies.append(data)
             if not until_ack or any(m.type in (NLMSG_ERROR, NLMSG_DONE) for m in mine):

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from collectors.host.burst import BURST
 from collectors.host.cm import CM
 from collectors.host.congestion_control import CONGESTION_CONTROL
 from collectors.host.context import HostCollector
@@ -14,6 +15,7 @@ from collectors.host.lldp import LLDP
 from collectors.host.netdev import NETDEV
 from collectors.host.pcie import PCIE
 from collectors.host.qdisc import QDISC
+from collectors.host.queue_pairs import QUEUE_PAIRS
 from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST
 from collectors.host.topology import TOPOLOGY
 from collectors.host.verbs import VERBS
@@ -35,4 +37,6 @@ HOST_COLLECTORS: Final[tuple[HostCollector, ...]] = (
     QDISC,
     TOPOLOGY,
     VERBS,
+    QUEUE_PAIRS,
+    BURST,
 )

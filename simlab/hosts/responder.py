@@ -7,6 +7,8 @@ fake devices that `tree.py` writes, so that both ways to one counter can be comp
 from __future__ import annotations
 
 import errno
+import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +32,21 @@ from collectors.codec.netlink import (
 from collectors.model.errors import NotSupported, Unavailable
 from simlab.hosts.tree import FakeDevice
 
+
+@dataclass(frozen=True)
+class FakeQueuePair:
+    """A queue pair. type, state: the kernel's numbers. peer: (source, destination) of rdma_cm."""
+
+    local_qpn: int
+    remote_qpn: int | None = None
+    type: int = 2
+    state: int = 3
+    pid: int | None = None
+    kernel_name: str = ""
+    peer: tuple[str, str] | None = None
+    counters: Mapping[str, int] | None = None
+
+
 COMMANDS_OF_STAT_GET = 3  # mlx5: QUERY_Q_COUNTER, PPCNT, QUERY_CONG_STATISTICS
 
 
@@ -43,6 +60,8 @@ class RdmaResponder:
 
     devices: tuple[FakeDevice, ...]
     refuse: Mapping[str, int] = field(default_factory=dict)
+    queue_pairs: tuple[FakeQueuePair, ...] = ()
+    optional: Mapping[str, bool] | None = None
     commands: dict[tuple[str, int], int] = field(default_factory=dict)
     closed: bool = False
 
@@ -58,9 +77,29 @@ class RdmaResponder:
         device = self.devices[index]
         if asked.type == rdma.message_type(rdma.PORT_GET):
             return [self._ports(index, device)]
+        if asked.type == rdma.message_type(rdma.RES_QP_GET):
+            return [self._queue_pair(index, pair) for pair in self.queue_pairs]
+        if asked.type == rdma.message_type(rdma.RES_CM_ID_GET):
+            return [self._connection(pair) for pair in self.queue_pairs if pair.peer]
+        if asked.type == rdma.message_type(rdma.STAT_GET_STATUS) and self.optional is not None:
+            return [self._status()]
+        if asked.type == rdma.message_type(rdma.STAT_GET) and rdma.STAT_RES in attributes:
+            if rdma.STAT_MODE in attributes:
+                payload = pack_u32(rdma.STAT_MODE, 2)
+                return [pack_message(rdma.message_type(rdma.STAT_GET), 0, payload)]
+            return [self._counter_set(pair) for pair in self.queue_pairs if pair.counters]
         if asked.type == rdma.message_type(rdma.STAT_GET):
             return [self._counters(index, device, number(attributes[rdma.PORT_INDEX]))]
         raise NotSupported("NETLINK_RDMA", "request", "EOPNOTSUPP (Operation not supported)")
+
+    def dump(self, message: bytes, max_bytes: int, max_seconds: float) -> tuple[list[bytes], bool]:
+        """Answer a dump within its budget of bytes."""
+        got: list[bytes] = []
+        for data in self.request(message):
+            if sum(map(len, got)) > max_bytes or max_seconds <= 0:
+                return got, False
+            got.append(data)
+        return got, True
 
     def close(self) -> None:
         """Note that the socket was closed."""
@@ -96,24 +135,85 @@ class RdmaResponder:
         if port is None or port.hw_counters is None:
             raise Unavailable("NETLINK_RDMA", "request", "EINVAL (Invalid argument)")
         self._count(device, number_, COMMANDS_OF_STAT_GET)
-        entries = [
-            pack_nest(
-                rdma.STAT_HWCOUNTER_ENTRY,
-                [
-                    pack_text(rdma.STAT_HWCOUNTER_ENTRY_NAME, name),
-                    pack_u64(rdma.STAT_HWCOUNTER_ENTRY_VALUE, value),
-                ],
-            )
-            for name, value in port.hw_counters.items()
-            if isinstance(value, int) and name != "lifespan"
-        ]
+        entries = _entries(
+            {
+                name: value
+                for name, value in port.hw_counters.items()
+                if isinstance(value, int) and name != "lifespan"
+            }
+        )
         payload = pack_u32(rdma.DEV_INDEX, index) + pack_u32(rdma.PORT_INDEX, number_)
         payload += pack_nest(rdma.STAT_HWCOUNTERS, entries)
         return pack_message(rdma.message_type(rdma.STAT_GET), 0, payload)
 
+    def _queue_pair(self, index: int, pair: FakeQueuePair) -> bytes:
+        parts = [pack_u32(rdma.PORT_INDEX, 1), pack_u32(rdma.RES_LQPN, pair.local_qpn)]
+        if pair.remote_qpn is not None:
+            parts.append(pack_u32(rdma.RES_RQPN, pair.remote_qpn))
+        parts += [pack_u8(rdma.RES_TYPE, pair.type), pack_u8(rdma.RES_STATE, pair.state)]
+        if pair.pid is not None:
+            parts.append(pack_u32(rdma.RES_PID, pair.pid))
+        if pair.kernel_name:
+            parts.append(pack_text(rdma.RES_KERN_NAME, pair.kernel_name))
+        table = pack_nest(rdma.RES_QP, [pack_nest(rdma.RES_QP_ENTRY, parts)])
+        payload = pack_u32(rdma.DEV_INDEX, index) + table
+        return pack_message(rdma.message_type(rdma.RES_QP_GET), NLM_F_MULTI, payload)
+
+    @staticmethod
+    def _connection(pair: FakeQueuePair) -> bytes:
+        ends = [
+            pack_attribute(kind, struct.pack("=HH4s", 2, 0, socket.inet_aton(address)))
+            for kind, address in zip(
+                (rdma.RES_SRC_ADDR, rdma.RES_DST_ADDR), pair.peer or (), strict=True
+            )
+        ]
+        entry = pack_nest(rdma.RES_CM_ID_ENTRY, [pack_u32(rdma.RES_LQPN, pair.local_qpn), *ends])
+        payload = pack_nest(rdma.RES_CM_ID, [entry])
+        return pack_message(rdma.message_type(rdma.RES_CM_ID_GET), NLM_F_MULTI, payload)
+
+    @staticmethod
+    def _counter_set(pair: FakeQueuePair) -> bytes:
+        bound = pack_nest(rdma.RES_QP_ENTRY, [pack_u32(rdma.RES_LQPN, pair.local_qpn)])
+        parts = [
+            pack_u32(rdma.PORT_INDEX, 1),
+            pack_u32(rdma.STAT_COUNTER_ID, 5),
+            pack_nest(rdma.RES_QP, [bound]),
+            pack_nest(rdma.STAT_HWCOUNTERS, _entries(pair.counters or {})),
+        ]
+        payload = pack_nest(rdma.STAT_COUNTER, [pack_nest(rdma.STAT_COUNTER_ENTRY, parts)])
+        return pack_message(rdma.message_type(rdma.STAT_GET), NLM_F_MULTI, payload)
+
+    def _status(self) -> bytes:
+        entries = [
+            pack_nest(
+                rdma.STAT_HWCOUNTER_ENTRY,
+                [
+                    pack_u32(rdma.STAT_HWCOUNTER_INDEX, index),
+                    pack_text(rdma.STAT_HWCOUNTER_ENTRY_NAME, name),
+                    pack_u8(rdma.STAT_HWCOUNTER_DYNAMIC, int(on)),
+                ],
+            )
+            for index, (name, on) in enumerate((self.optional or {}).items())
+        ]
+        payload = pack_nest(rdma.STAT_HWCOUNTERS, entries)
+        return pack_message(rdma.message_type(rdma.STAT_GET_STATUS), 0, payload)
+
     def _count(self, device: FakeDevice, port: int, commands: int) -> None:
         key = (device.name, port)
         self.commands[key] = self.commands.get(key, 0) + commands
+
+
+def _entries(counters: Mapping[str, int]) -> list[bytes]:
+    return [
+        pack_nest(
+            rdma.STAT_HWCOUNTER_ENTRY,
+            [
+                pack_text(rdma.STAT_HWCOUNTER_ENTRY_NAME, name),
+                pack_u64(rdma.STAT_HWCOUNTER_ENTRY_VALUE, value),
+            ],
+        )
+        for name, value in counters.items()
+    ]
 
 
 def messages(datagrams: list[bytes]) -> list[Message]:
@@ -190,6 +290,10 @@ class RouteResponder:
         else:
             payload += pack_nest(dcb.ATTR_IEEE, _ieee(fake))
         return [pack_message(dcb.RTM_GETDCB, 0, payload)]
+
+    def dump(self, message: bytes, max_bytes: int, max_seconds: float) -> tuple[list[bytes], bool]:
+        """Answer a dump; there is never much."""
+        return self.request(message), max_bytes > 0 and max_seconds > 0
 
     def close(self) -> None:
         """Hold nothing, close nothing."""

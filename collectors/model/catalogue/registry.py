@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import (
+    burst,
     cm,
     ethernet,
     infiniband,
@@ -23,7 +24,19 @@ from collectors.model.catalogue import (
 )
 from collectors.model.metric import Column, Metric, Via
 
-_FILES: Final = (rdma, rdma_work, rdma_errors, ip, interface, ethernet, pci, cm, infiniband, switch)
+_FILES: Final = (
+    rdma,
+    rdma_work,
+    rdma_errors,
+    ip,
+    interface,
+    ethernet,
+    pci,
+    cm,
+    burst,
+    infiniband,
+    switch,
+)
 
 
 def _by_name() -> Mapping[str, Metric]:
