@@ -1,169 +1,49 @@
-"""The command `fabric-agent`. Heavy imports live inside the commands."""
+"""Entry of the command `fabric-agent`: the daemon starts from here without the command line.
+
+`fabric-agent run --config FILE` is what service managers start, on every host, and where
+memory and start-up count; it needs none of typer and rich. Everything else, and every way of
+using `run` that is not exactly this, goes to `agent/commands.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
-
-from agent import ib
-
-if TYPE_CHECKING:
-    from agent.snapshot import Outcome
-
-app = typer.Typer(
-    help="Read the RDMA counters of this host and hand them to Prometheus and the tuner.",
-    no_args_is_help=True,
-)
-
-app.add_typer(ib.app, name="ib")
-
-ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file; else defaults.")]
 
 
-@app.callback()
-def main() -> None:
-    """Telemetry of one host; see also the command `tuner`."""
+def app() -> None:
+    """Run the command of sys.argv."""
+    match sys.argv[1:]:
+        case ["run"]:
+            sys.exit(run(None))
+        case ["run", "--config", file] if not file.startswith("-"):
+            sys.exit(run(Path(file)))
+        case _:
+            from agent import commands
+
+            commands.app()
 
 
-@app.command("check-config")
-def check_config(file: Annotated[Path, typer.Argument(help="YAML file.")]) -> None:
-    """Say whether a configuration is right, and what it would run. Touches no device."""
-    from agent.config import read_config
-    from agent.sources import jobs
-    from collectors.model.errors import FabricError
-
-    try:
-        config = read_config(file)
-        planned = jobs(config, str(file))
-    except FabricError as error:
-        raise fail(error) from error
-    print(f"{file}: ok, agent {config.agent!r}, {len(planned)} collectors")
-    for job in planned:
-        print(f"  {job.name:<16} every {job.interval_s:g} s, deadline {job.deadline_s:g} s")
-
-
-@app.command()
-def run(config: ConfigOption = None) -> None:
-    """Collect, serve /metrics and stream to the tuner until told to stop (the daemon)."""
+def run(file: Path | None) -> int:
+    """Run the daemon on a configuration file; one line on stderr and 1 where it cannot start."""
     from agent import daemon
     from agent.config import read_config
     from collectors.model.errors import FabricError
 
     try:
-        settings = read_config(config)
-        log_to_stderr(settings.log_level)
-        code = daemon.run(settings, str(config or "defaults"))
+        config = read_config(file)
+        log_to_stderr(config.log_level)
+        return daemon.run(config, str(file or "defaults"))
     except FabricError as error:
-        raise fail(error) from error
-    raise typer.Exit(code)
-
-
-@app.command()
-def once(
-    config: ConfigOption = None,
-    form: Annotated[
-        Literal["table", "json", "prom"], typer.Option("--format", help="How to print it.")
-    ] = "table",
-) -> None:
-    """Read everything once, print it, and exit. Exit 1 where no collector could read anything."""
-    from agent import once as one
-    from agent.config import read_config
-    from agent.sources import host_context, jobs, read_rdma_devices
-    from collectors.model.errors import FabricError
-
-    try:
-        settings = read_config(config)
-        log_to_stderr("error")
-        planned = jobs(settings, str(config or "defaults"))
-    except FabricError as error:
-        raise fail(error) from error
-    if not read_rdma_devices(host_context(settings)) and not settings.devices.include:
-        typer.echo(f"no RDMA device in {settings.paths.sysfs}/class/infiniband", err=True)
-        planned = tuple(job for job in planned if not job.host)
-    outcomes = one.read_once(settings, planned)
-    if form == "table":
-        one.print_table(outcomes)
-    else:
-        print((one.render_json if form == "json" else one.render_prom)(settings, outcomes))
-    complain(outcomes)
-    if outcomes and not any(outcome.success for outcome in outcomes):
-        raise typer.Exit(1)
-
-
-@app.command()
-def record(
-    out: Annotated[Path, typer.Option("--out", help="Folder to make; must be empty.")],
-    config: ConfigOption = None,
-    duration: Annotated[float, typer.Option(help="Seconds; Ctrl-C ends it early.", min=0)] = 60.0,
-    anonymise: Annotated[
-        bool, typer.Option(help="Replace names, addresses, GUIDs and MACs by pseudonyms.")
-    ] = False,
-) -> None:
-    """Collect for a while into a folder: `tuner suggest --source dir=FOLDER` replays it."""
-    import signal
-    import threading
-
-    from rich.console import Console
-
-    from agent import record as recording
-    from agent.config import read_config
-    from agent.sources import jobs
-    from collectors.model.errors import FabricError
-
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    console = Console(stderr=True)
-    try:
-        settings = read_config(config)
-        log_to_stderr("error")
-        planned = jobs(settings, str(config or "defaults"))
-        with console.status("recording") as status:
-            done = recording.record(
-                settings,
-                planned,
-                out,
-                duration,
-                anonymise=anonymise,
-                stop=stop,
-                progress=lambda passed, items: status.update(
-                    f"recording: {passed:.0f} of {duration:g} s, {items} items"
-                ),
-            )
-    except FabricError as error:
-        raise fail(error) from error
-    complain(done.outcomes)
-    typer.echo(f"{out}: {done.items} items, {done.bytes / 1024:.0f} KiB", err=True)
-
-
-def complain(outcomes: Iterable[Outcome]) -> None:
-    """Print a line on stderr for each collector that failed, and one for its gaps."""
-    for outcome in outcomes:
-        if outcome.overrun:
-            typer.echo(f"{outcome.collector}: no answer within its deadline", err=True)
-        elif outcome.error:
-            typer.echo(f"{outcome.collector}: {outcome.error}", err=True)
-        elif outcome.gaps:
-            first = outcome.gaps[0]
-            more = f" and {len(outcome.gaps) - 1} more" if len(outcome.gaps) > 1 else ""
-            line = f"{outcome.collector}: not read: {first.subject} {first.what} ({first.reason})"
-            typer.echo(line + more, err=True)
+        print(f"fabric-agent: {error}", file=sys.stderr)
+        return 1
 
 
 def log_to_stderr(level: str) -> None:
-    """Write the log to stderr; under systemd with priorities and without times of our own."""
+    """Write the log to stderr; under systemd without times, the journal has its own."""
     import logging
     import os
 
     journal = "JOURNAL_STREAM" in os.environ
     form = "%(levelname)s %(message)s" if journal else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(level=level.upper(), format=form)
-
-
-def fail(error: Exception) -> typer.Exit:
-    """Print an error as one line on stderr and return the exit to raise."""
-    typer.echo(f"fabric-agent: {error}", err=True)
-    return typer.Exit(1)

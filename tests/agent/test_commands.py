@@ -1,10 +1,12 @@
 """The command line, as a user sees it."""
 
 import json
+import subprocess
+import sys
 
 from typer.testing import CliRunner
 
-from agent.cli import app
+from agent.commands import app
 from collectors.wire.recording import read_recording
 
 run = CliRunner().invoke
@@ -56,3 +58,18 @@ def test_record_without_rdma_is_an_empty_recording(tmp_path):
     answer = run(app, ["record", "--config", str(config), "--out", str(out)])
     assert answer.exit_code == 1
     assert answer.stderr.endswith("the folder is not empty\n")
+
+
+def test_daemon_starts_without_the_command_line():
+    """What the daemon must not load: the command line, and gRPC where there is no uplink."""
+    program = (
+        "import sys; sys.argv = ['fabric-agent', 'run', '--config', '/none']\n"
+        "from agent.cli import app\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert end.code == 1\n"
+        "import agent.daemon\n"
+        "heavy = {'typer', 'rich', 'grpc', 'google.protobuf', 'numpy', 'prometheus_client'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert answer.stdout == "[]\n"
+    assert answer.stderr == ("fabric-agent: /none: read configuration: No such file or directory\n")
