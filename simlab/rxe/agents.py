@@ -20,11 +20,14 @@ from typing import Any
 
 import yaml
 
+from collectors.host.registry import HOST_COLLECTORS
 from simlab.rxe.fabric import SWITCH, rdma_device, switch_port
 from simlab.rxe.lab import Lab, inner_metrics_port
 from simlab.rxe.machine import LabError
 
-HOST_ONLY = ("sysfs", "sysfs_errors", "sysfs_rest", "hw_counters", "ip_ecn", "netdev", "verbs")
+# What a Soft-RoCE host has anything to say to; the rest costs an emulated CPU and finds nothing.
+HOST_COLLECTORS_ON = frozenset({"sysfs", "hw_counters", "ip_ecn", "netdev"})
+DEADLINE_S = 20.0  # under emulation on a busy machine a pass may take seconds
 LOOPBACK = {"localhost", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104  compared, not bound
 
 
@@ -34,18 +37,23 @@ def agent_config(lab: Lab, host: str, tuner: str, interval_s: float) -> dict[str
     `tuner` is host:port as seen from outside the lab.
     """
     cables = lab.folder / f"cables-{host}.yaml"
+    on = frozenset() if host == SWITCH else HOST_COLLECTORS_ON
     config: dict[str, Any] = {
         "agent": host,
         "interval": interval_s,
         "devices": {"include": [rdma_device(host), host]},
         "metrics": {"address": "0.0.0.0", "port": inner_metrics_port(host)},  # noqa: S104
-        "collectors": {"topology": {"on": True, "options": {"file": str(cables)}}},
+        "collectors": {
+            "topology": {"on": True, "options": {"file": str(cables)}},
+            **{name: {"deadline": DEADLINE_S} for name in on},
+            **{row.name: {"on": False} for row in HOST_COLLECTORS if row.on and row.name not in on},
+        },
     }
     if host == SWITCH:
         config["devices"] = {"include": ["p[1-8]"]}
         # A switch has no RDMA device; everything about its ports is in its queues.
-        config["collectors"] |= {name: {"on": False} for name in HOST_ONLY}
-        config["collectors"]["qdisc"] = {"on": True, "options": {"switch": SWITCH}}
+        options = {"switch": SWITCH}
+        config["collectors"]["qdisc"] = {"on": True, "deadline": DEADLINE_S, "options": options}
     if tuner:
         address, _, port = tuner.rpartition(":")
         inside = lab.outer(int(port)) if address in LOOPBACK else tuner
@@ -54,7 +62,7 @@ def agent_config(lab: Lab, host: str, tuner: str, interval_s: float) -> dict[str
 
 
 def start_agents(
-    lab: Lab, tuner: str = "", *, interval_s: float = 1.0, hosts: Iterable[str] | None = None
+    lab: Lab, tuner: str = "", *, interval_s: float = 2.0, hosts: Iterable[str] | None = None
 ) -> None:
     """Start the agents of all (or the given) hosts; does not wait for them.
 
@@ -101,7 +109,7 @@ def stop_agents(lab: Lab, wait_s: float = 30.0) -> dict[str, int]:
     }
 
 
-def wait_for_agents(lab: Lab, hosts: Iterable[str] | None = None, timeout_s: float = 90.0) -> None:
+def wait_for_agents(lab: Lab, hosts: Iterable[str] | None = None, timeout_s: float = 240.0) -> None:
     """Wait until every agent serves its metrics. Raises LabError naming the one that does not."""
     until = time.monotonic() + timeout_s
     for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:

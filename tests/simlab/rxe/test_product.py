@@ -1,0 +1,206 @@
+"""The whole product on real Soft-RoCE traffic: agents in the lab, a tuner outside, its answers.
+
+Runs in the boot that the lab's own tests made. Each scenario is run once under the agents' eyes.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from collectors.model.catalogue.registry import columns
+from collectors.model.entities import Netdev, Port, host_of, parse_entity
+from collectors.wire.segment import read_segment, segments
+from simlab.demo import Tuner
+from simlab.rxe.agents import (
+    kill_agent,
+    scrape,
+    start_agent,
+    start_agents,
+    stop_agents,
+    wait_for_agents,
+)
+from simlab.rxe.lab import Lab, RunReport
+from simlab.rxe.scenario import read_scenario, scenario_names
+from tuner.store.sources import open_window
+
+pytestmark = pytest.mark.lab_rxe
+
+SECONDS = 10.0
+SETTLE_S = 4.0  # agents read once a second; under emulation a pass takes its time
+RULES = {
+    "congested-port": "path-marks",
+    "lossy-link": "loss-on-path",
+    "not-ecn-capable": "not-ect",
+    "receiver-not-ready": "receiver-not-ready",
+    "mtu-mismatch": "mtu-mismatch",
+    "slow-link": "slow-link",
+}
+
+
+@dataclass
+class Product:
+    """Tuner and agents, and what the tuner said of each scenario."""
+
+    lab: Lab
+    tuner: Tuner
+    said: dict[str, tuple[int, dict]] = field(default_factory=dict)
+
+    def run(self, name: str) -> RunReport:
+        self.lab.apply(read_scenario(name))
+        time.sleep(SETTLE_S)  # the change of the settings is no part of the run
+        report = self.lab.run_traffic(SECONDS)
+        time.sleep(SETTLE_S)
+        return report
+
+    def suggest(self, name: str) -> tuple[int, dict]:
+        if name not in self.said:
+            began = time.monotonic()
+            self.run(name)
+            span = time.monotonic() - began - SETTLE_S
+            shown = self.tuner.run("suggest", "--since", f"{span:.0f}s", "--format", "json")
+            assert shown.returncode in (0, 3), shown.stderr
+            self.said[name] = shown.returncode, json.loads(shown.stdout)
+        return self.said[name]
+
+    def status(self) -> dict[str, dict]:
+        shown = self.tuner.run("status", "--format", "json")
+        assert shown.returncode == 0, shown.stderr
+        return {agent["agent"]: agent for agent in json.loads(shown.stdout)["agents"]}
+
+
+@pytest.fixture(scope="session")
+def product(lab, tmp_path_factory):
+    tuner = Tuner(tmp_path_factory.mktemp("tuner") / "data")
+    tuner.start()
+    lab.apply(read_scenario("healthy"))
+    start_agents(lab, tuner.address)
+    wait_for_agents(lab)
+    yield Product(lab, tuner)
+    stop_agents(lab)
+    tuner.stop()
+
+
+def findings(document: dict) -> list[dict]:
+    return [finding for finding in document["findings"] if not finding["explained_by"]]
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_the_tuner_names_cause_and_place_and_is_silent_where_nothing_is_wrong(product, name):
+    truth = read_scenario(name).truth
+    code, document = product.suggest(name)
+    if truth.cause == "none":
+        assert findings(document) == []
+        assert document["recommendations"] == []
+        assert code == 0
+        return
+    first = findings(document)[0]
+    assert first["rule"] == RULES[truth.cause], [f["summary"] for f in document["findings"]]
+    assert truth.place is not None
+    place = first["place"]["entity"]
+    wanted = truth.place.interface or truth.place.host
+    if truth.place.kind == "link":
+        assert f"%2F{truth.place.host}" in place or place.endswith(f"/{wanted}")
+    elif truth.place.kind == "port":
+        assert place == f"interface/sw/{wanted}"
+    else:
+        assert host_of(parse_entity(place)) == truth.place.host
+    assert len(findings(document)) == 1, [f["summary"] for f in document["findings"]]
+    assert code == 3
+    assert document["recommendations"][0]["because"] == [first["id"]]
+
+
+def test_agents_read_what_the_kernel_counts_each_its_own(product):
+    product.run("incast-ecn")
+    truth = product.lab.counters()
+    window, _ = open_window("", product.tuner.address, "15s")
+    compared = 0
+    for host in product.lab.hosts:
+        for via, kind, counts in (
+            ("hw_counters", Port, truth.rdma[host]),
+            ("dev_snmp6", Netdev, truth.ip6[host]),
+        ):
+            for key, column in columns(via, "rxe").items():
+                if key not in counts:
+                    continue
+                [entity] = [
+                    e
+                    for e in window.entities(column.metric)
+                    if isinstance(e, kind) and host_of(e) == host
+                ]
+                seen = window.latest(column.metric, entity)
+                assert seen.value == counts[key], f"{host} {key}"
+                assert window.agent_of(entity) == host
+                compared += 1
+    assert compared >= 4 * 15
+    for name, port in truth.ports.items():
+        for metric, count in (
+            ("fabric_queue_ecn_marked_packets_total", port.marked),
+            ("fabric_queue_drop_packets_total", port.drops),
+        ):
+            [slot] = [e for e in window.entities(metric) if f"/{name}" in str(e)]
+            assert window.latest(metric, slot).value == count, f"{name} {metric}"
+
+
+def stored(data: Path) -> dict[str, list[int]]:
+    """Numbers of everything in the tuner's store, by agent."""
+    found: dict[str, list[int]] = {}
+    for path in segments(data):
+        for item in read_segment(path):
+            body = item.WhichOneof("body")
+            if body in ("batch", "facts"):
+                numbered = getattr(item, body)
+                found.setdefault(f"{numbered.agent}/{numbered.epoch}", []).append(numbered.seq)
+    return found
+
+
+def test_a_tuner_that_crashes_loses_and_doubles_nothing(product):
+    product.lab.apply(read_scenario("healthy"))
+    product.lab.start_traffic(12)
+    time.sleep(3)
+    product.tuner.stop(signal.SIGKILL)
+    time.sleep(4)
+    product.tuner.start()
+    product.lab.finish_traffic()
+    time.sleep(SETTLE_S + 6)  # agents back off before they come again
+    status = product.status()
+    for agent in [*product.lab.hosts, "sw"]:
+        assert status[agent]["connected"], agent
+        assert status[agent]["missing"] == 0
+    for agent, numbers in stored(product.tuner.data).items():
+        assert sorted(numbers) == list(range(1, len(numbers) + 1)), agent
+        assert len(set(numbers)) == len(numbers), agent
+
+
+def test_an_agent_that_crashes_loses_and_doubles_nothing_that_was_in_its_spool(product):
+    before = product.status()["h1"]
+    kill_agent(product.lab, "h1")
+    start_agent(product.lab, "h1")
+    wait_for_agents(product.lab, ["h1"])
+    time.sleep(SETTLE_S + 3)
+    after = product.status()["h1"]
+    assert after["acknowledged"] > before["acknowledged"]
+    assert after["missing"] == 0
+    numbers = [
+        n
+        for agent, seen in stored(product.tuner.data).items()
+        if agent.startswith("h1/")
+        for n in seen
+    ]
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool (package prometheus)")
+def test_a_scrape_is_clean_and_of_one_host_only(product):
+    text = scrape(product.lab, "h1")
+    shown = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert 'device="rxe_h1"' in text
+    assert "rxe_h2" not in text
