@@ -31,15 +31,19 @@ EVENT_NAMES: Final = ("none", "wrap", "reset", "saturated")  # by code, as count
 
 @dataclass(frozen=True)
 class Rules:
-    """What the arithmetic must know of n integer columns, as arrays of shape (n,)."""
+    """What the arithmetic must know of n columns, as arrays of shape (n,)."""
 
     top: Words  # largest native value: 2^width - 1
     wraps: Bools  # below 64 bits and not saturating: a decrease may be a wrap
     saturates: Bools
 
+    def take(self, places: Ints) -> Rules:
+        """Return the rules of some of the columns, or of cells by their column."""
+        return Rules(self.top[places], self.wraps[places], self.saturates[places])
+
 
 def rules_of(columns: Sequence[Column]) -> Rules:
-    """Return the rules of integer columns."""
+    """Return the rules of columns; those of float columns mean nothing."""
     return Rules(
         np.array([c.modulus - 1 for c in columns], dtype=np.uint64),
         np.array([c.overflow == "wraps" and c.width < 64 for c in columns], dtype=np.bool_),
@@ -47,16 +51,14 @@ def rules_of(columns: Sequence[Column]) -> Rules:
     )
 
 
-def deltas(
-    before: Values, after: Values, same: Bools, columns: Sequence[Column]
-) -> tuple[Values, Events]:
+def deltas(before: Values, after: Values, same: Bools, rules: Rules) -> tuple[Values, Events]:
     """Return growth in native units and event codes between two sets of readings.
 
     before, after: shape (..., n), all integers or all floats. same: the incarnation did not
-    change, shape (..., n). columns: of the n cells.
+    change, shape (..., n). rules: of the n cells.
     """
     if after.dtype == np.uint64:
-        return _int_deltas(before, after, same, rules_of(columns))
+        return _int_deltas(before, after, same, rules)
     reset = (after < before) | ~same
     grown = np.where(reset, after, after - before)
     return grown, np.where(reset, RESET, NONE).astype(np.uint8)

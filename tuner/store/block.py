@@ -176,7 +176,7 @@ class Block:
     def _make_room(self) -> None:
         live = slice(self.start, self.end)
         samples = self.samples
-        self.capacity = max(_FIRST, samples + samples // 2 + 1)
+        self.capacity = max(_FIRST, samples * 2 if samples < 64 else samples + samples // 2)
         self.ints.move(live, self.capacity)
         self.floats.move(live, self.capacity)
         self.boot, self.arrival, self.at, self.mono, self.incarnation = (

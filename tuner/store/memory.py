@@ -16,7 +16,7 @@ from collectors.wire.facts import parse_facts
 from tuner.store.arithmetic import Ints
 from tuner.store.block import Block, Placement, new_block
 from tuner.store.factbook import FactBook
-from tuner.store.schemas import KnownSchema, check_batch, know_schema
+from tuner.store.schemas import KnownSchema, Numbers, decode_batch, know_schema
 from tuner.store.window import Window
 
 FOREVER_NS: Final = 1 << 62
@@ -102,7 +102,7 @@ class MemoryStore:
     def add_batch(self, batch: pb.Batch) -> None:
         """Take a batch of a schema that was taken before. Raises Malformed."""
         route = self._route(batch)
-        check_batch(batch, route.schema)
+        numbers = decode_batch(batch, route.schema)
         placement = route.placements.get(batch.present)
         if placement is None:
             if len(route.placements) > 256:
@@ -117,10 +117,8 @@ class MemoryStore:
             places = block.places(placement)
         if places is None:
             raise AssertionError("a new block has room for the batch that it was made for")
-        ints = np.array(batch.ints, np.uint64)
-        floats = np.array(batch.floats, np.float64)
-        block.append(places, self._times(batch, route), ints, floats)
-        self.values += len(ints) + len(floats)
+        block.append(places, self._times(batch, route, numbers), numbers.ints, numbers.floats)
+        self.values += len(numbers.ints) + len(numbers.floats)
         self.batches += 1
         self._used_ns[batch.schema] = self.newest_ns
         self._saw(batch.agent, batch.at_ns)
@@ -237,13 +235,9 @@ class MemoryStore:
             self._entities[place] = entity  # equal, with the newest name for people
         return place
 
-    def _times(self, batch: pb.Batch, route: _Route) -> tuple[int, int, Ints, Ints, Ints]:
-        rows = len(route.schema.entities)
-        at = mono = np.zeros(rows, np.int64)
-        if batch.at_offset_ns:
-            at = mono = np.array(batch.at_offset_ns, np.int64)
-        if batch.mono_offset_ns:
-            mono = np.array(batch.mono_offset_ns, np.int64)
+    def _times(
+        self, batch: pb.Batch, route: _Route, numbers: Numbers
+    ) -> tuple[int, int, Ints, Ints, Ints]:
         boots = self._boots.setdefault(batch.agent, {})
         boot = boots.setdefault(batch.boot_id, len(boots))
         incarnation = route.incarnations.get(batch.boot_id)
@@ -257,7 +251,7 @@ class MemoryStore:
                 ],
                 np.int64,
             )
-        return boot, self.batches, at + batch.at_ns, mono + batch.mono_ns, incarnation
+        return boot, self.batches, numbers.at_ns, numbers.mono_ns, incarnation
 
     def _incarnation(self, boot_id: str, entity: Entity, own: str) -> int:
         """Return the id of an incarnation; a switch does not boot with the agent that polls it."""

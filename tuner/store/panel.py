@@ -15,10 +15,9 @@ from typing import Final
 import numpy as np
 
 from collectors.model.metric import Column
-from tuner.store.arithmetic import RESET, SATURATED, WRAP, Bools, Floats, Ints, Values, deltas
+from tuner.store.arithmetic import Bools, Ints, Values
 
 _NONE: Final = np.zeros(0, np.int64)
-_CHUNK: Final = 1 << 20  # cells of one step of arithmetic: bounds the temporary arrays
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,6 @@ class Half:
         if self.present is None:
             return np.full(cells, samples - 1, np.int64)
         return np.asarray(samples - 1 - np.argmax(self.present[::-1], axis=0), np.int64)
-
-
-@dataclass(frozen=True)
-class HalfGrowth:
-    """Growth of the cells of one half, arrays of shape (n,); totals in native units."""
-
-    total: Values
-    rough: Floats  # the same as float, where the integer sum may have overflowed
-    seconds: Floats
-    samples: Ints
-    first_at: Ints
-    last_at: Ints
-    resets: Ints
-    wraps: Ints
-    saturated: Bools
 
 
 @dataclass(frozen=True)
@@ -104,16 +88,6 @@ class Panel:
             ints=_take(self.ints, samples),
             floats=_take(self.floats, samples),
         )
-
-    @cached_property
-    def int_growth(self) -> HalfGrowth:
-        """Growth of all integer cells."""
-        return _growth(self, self.ints)
-
-    @cached_property
-    def float_growth(self) -> HalfGrowth:
-        """Growth of all float cells."""
-        return _growth(self, self.floats)
 
     def cells_of(self, column: int) -> Ints:
         """Return the places of a column's cells in its half."""
@@ -230,81 +204,3 @@ def merge(panels: Sequence[Panel]) -> Panel:
 def _take(half: Half, order: Ints) -> Half:
     present = None if half.present is None else half.present[order]
     return Half(half.row, half.column, half.values[order], present)
-
-
-def _growth(panel: Panel, half: Half) -> HalfGrowth:
-    """Return the growth of every cell of a half, in runs that bound the memory."""
-    samples, cells = half.values.shape
-    run = max(1, _CHUNK // max(samples, 1))
-    parts = [
-        _run_growth(panel, half, slice(start, min(start + run, cells)))
-        for start in range(0, max(cells, 1), run)
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    names = HalfGrowth.__dataclass_fields__
-    return HalfGrowth(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in names})
-
-
-def _run_growth(panel: Panel, half: Half, run: slice) -> HalfGrowth:
-    row = half.row[run]
-    values = half.values[:, run]
-    columns = [panel.columns[place] for place in half.column[run]]
-    present = None if half.present is None else half.present[:, run]
-    if present is not None and present.all():
-        present = None
-    samples, cells = values.shape
-    if present is None:
-        before, after = values[:-1], values[1:]
-        step_same = panel.incarnation[1:] == panel.incarnation[:-1]
-        seconds = _seconds(panel).sum(axis=0)[row]
-        same = step_same[:, row] if not step_same.all() else np.ones((1, cells), np.bool_)
-        valid: Bools | None = None
-        counts = np.full(cells, samples, np.int64)
-        ends = (0, samples - 1) if samples else None
-        first_at = panel.at[ends[0]][row] if ends else np.zeros(cells, np.int64)
-        last_at = panel.at[ends[1]][row] if ends else np.zeros(cells, np.int64)
-    else:
-        every = np.arange(cells)[None, :]
-        seen = np.where(present, np.arange(samples)[:, None], -1)
-        previous = np.maximum.accumulate(seen, axis=0)[:-1]
-        valid = present[1:] & (previous >= 0)
-        previous = np.maximum(previous, 0)
-        before, after = values[previous, every], values[1:]
-        incarnation = panel.incarnation[:, row]
-        same = incarnation[1:] == incarnation[previous, every]
-        spans = spans_of(
-            panel.boot[previous] == panel.boot[1:, None],
-            panel.mono[1:, row] - panel.mono[:, row][previous, every],
-            panel.at[1:, row] - panel.at[:, row][previous, every],
-        )
-        seconds = np.where(valid, spans, 0.0).sum(axis=0)
-        counts = present.sum(axis=0)
-        first, last = np.argmax(present, axis=0), np.maximum(seen.max(axis=0), 0)
-        first_at, last_at = panel.at[first, row], panel.at[last, row]
-    grown, events = deltas(before, after, same, columns)
-    if valid is not None:
-        grown = np.where(valid, grown, grown.dtype.type(0))
-        events = np.where(valid, events, np.uint8(0))
-    return HalfGrowth(
-        grown.sum(axis=0),
-        grown.astype(np.float64).sum(axis=0),
-        seconds,
-        counts,
-        first_at,
-        last_at,
-        (events == RESET).sum(axis=0),
-        (events == WRAP).sum(axis=0),
-        (events == SATURATED).any(axis=0),
-    )
-
-
-def _seconds(panel: Panel) -> Floats:
-    """Return the time between samples by row, shape (samples - 1, rows)."""
-    same_boot = (panel.boot[1:] == panel.boot[:-1])[:, None]
-    return spans_of(same_boot, np.diff(panel.mono, axis=0), np.diff(panel.at, axis=0))
-
-
-def spans_of(same_boot: Bools, mono_ns: Ints, at_ns: Ints) -> Floats:
-    """Return seconds: monotonic within a boot, wall clock across boots, never negative."""
-    return np.where(same_boot, mono_ns, np.maximum(at_ns, 0)) / 1e9

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from collectors.model.errors import Malformed
 from collectors.model.metric import Column
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import check_schema, columns_of
-from tuner.store.arithmetic import Ints
+from tuner.store.arithmetic import Ints, Values
 
-_MOST_NS = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
+_MOST_NS: Final = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -72,25 +73,38 @@ def know_schema(schema: pb.Schema) -> KnownSchema:
     )
 
 
-def check_batch(batch: pb.Batch, schema: KnownSchema) -> None:
-    """Raise Malformed unless the batch fits its schema: what is stored must be readable."""
-    ints, floats = schema.cells(batch.present)
-    if len(batch.ints) != len(ints) or len(batch.floats) != len(floats):
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The arrays of a batch, checked: packed integers and floats, times by row."""
+
+    ints: Values
+    floats: Values
+    at_ns: Ints
+    mono_ns: Ints
+
+
+def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
+    """Return the arrays of a batch. Raises Malformed unless it fits its schema."""
+    cells_of_ints, cells_of_floats = schema.cells(batch.present)
+    ints, floats = np.array(batch.ints, np.uint64), np.array(batch.floats, np.float64)
+    if len(ints) != len(cells_of_ints) or len(floats) != len(cells_of_floats):
         raise Malformed("batch", "unpack", "bitmap and numbers disagree")
-    if len(floats) and not np.isfinite(np.array(batch.floats)).all():
+    if len(floats) and not np.isfinite(floats).all():
         raise Malformed("batch", "unpack", "a float is not finite")
-    for offsets in (batch.at_offset_ns, batch.mono_offset_ns):
-        if offsets and len(offsets) != len(schema.entities):
-            raise Malformed(
-                "batch",
-                "unpack",
-                f"{len(offsets)} time offsets for {len(schema.entities)} entities",
-            )
-    _check_times(batch.at_ns, batch.at_offset_ns)
-    _check_times(batch.mono_ns, batch.mono_offset_ns or batch.at_offset_ns)
+    rows = len(schema.entities)
+    at_ns = _times(batch.at_ns, batch.at_offset_ns, rows)
+    offsets = batch.mono_offset_ns or batch.at_offset_ns
+    return Numbers(ints, floats, at_ns, _times(batch.mono_ns, offsets, rows))
 
 
-def _check_times(first: int, offsets: Iterable[int]) -> None:
-    low, high = min(offsets, default=0), max(offsets, default=0)
-    if first > _MOST_NS or first + low < 0 or first + high > _MOST_NS:
+def _times(first: int, offsets: Sequence[int], rows: int) -> Ints:
+    if first > _MOST_NS:
         raise Malformed("batch", "unpack", "a time is out of range")
+    if not offsets:
+        return np.full(rows, first, np.int64)
+    if len(offsets) != rows:
+        raise Malformed("batch", "unpack", f"{len(offsets)} time offsets for {rows} entities")
+    times = np.array(offsets, np.int64) + first  # below 3/4 of 2^64: too large shows as negative
+    if rows and times.min() < 0:
+        raise Malformed("batch", "unpack", "a time is out of range")
+    return times

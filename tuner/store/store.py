@@ -19,7 +19,7 @@ from collectors.wire.segment import translate
 from tuner.store.disk import DiskStore, Retention
 from tuner.store.ledger import Ledger
 from tuner.store.memory import MemoryStore
-from tuner.store.schemas import check_batch
+from tuner.store.schemas import decode_batch
 from tuner.store.window import Window
 
 LOG: Final = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Store:
                 if schema is None:
                     where = f"batch {item.batch.agent}/{item.batch.epoch}/{item.batch.seq}"
                     raise UnknownSchema(where, "store", "its schema is unknown here; send it again")
-                check_batch(item.batch, schema)
+                decode_batch(item.batch, schema)
             case "facts":
                 parse_facts(item.facts.json)
             case kind:

@@ -18,10 +18,11 @@ import numpy as np
 from collectors.model.entities import Entity
 from collectors.model.facts import Facts
 from collectors.model.metric import Column
-from tuner.store.arithmetic import Bools, Floats, Ints, Values, deltas
+from tuner.store.arithmetic import Bools, Floats, Ints, Values, deltas, rules_of
 from tuner.store.factbook import FactChange
 from tuner.store.factview import FactView
-from tuner.store.panel import HalfGrowth, Panel, merge, spans_of
+from tuner.store.growth import GrownPanel, spans_of
+from tuner.store.panel import Panel, merge
 
 # Sources that see the wire itself before those that see what reached the kernel.
 PREFERENCE: Final = (
@@ -93,9 +94,14 @@ class GrowthTable:
 class _Cell:
     """Where one (metric, entity) lies: a cell of the integer or float half of a panel."""
 
-    panel: Panel
+    grown: GrownPanel
     column: int
     cell: int
+
+    @property
+    def panel(self) -> Panel:
+        """The panel that the cell lies in."""
+        return self.grown.panel
 
 
 class Window(FactView):
@@ -214,11 +220,12 @@ class Window(FactView):
         ]
 
     @cached_property
-    def _by_metric(self) -> dict[str, list[tuple[Panel, int]]]:
-        found: dict[str, list[tuple[Panel, int]]] = {}
+    def _by_metric(self) -> dict[str, list[tuple[GrownPanel, int]]]:
+        found: dict[str, list[tuple[GrownPanel, int]]] = {}
         for panel in self._panels:
+            grown = GrownPanel(panel)
             for place, column in enumerate(panel.columns):
-                found.setdefault(column.metric, []).append((panel, place))
+                found.setdefault(column.metric, []).append((grown, place))
         return found
 
     @cached_property
@@ -238,16 +245,17 @@ class Window(FactView):
     def _choose(self, metric: str) -> dict[Entity, _Cell]:
         chosen: dict[Entity, _Cell] = {}
         thin: dict[Entity, _Cell] = {}
-        for panel, column in sorted(self._by_metric.get(metric, ()), key=_preference):
+        for grown, column in sorted(self._by_metric.get(metric, ()), key=_preference):
+            panel = grown.panel
             half = panel.half(column)
             cells = panel.cells_of(column)
             counts = half.counts[cells].tolist()
             entities = panel.entity[half.row[cells]].tolist()
             for cell, count, place in zip(cells.tolist(), counts, entities, strict=True):
                 if count > 1:
-                    chosen.setdefault(self._entities[place], _Cell(panel, column, cell))
+                    chosen.setdefault(self._entities[place], _Cell(grown, column, cell))
                 elif count:
-                    thin.setdefault(self._entities[place], _Cell(panel, column, cell))
+                    thin.setdefault(self._entities[place], _Cell(grown, column, cell))
         return thin | chosen
 
 
@@ -275,15 +283,15 @@ def steps(series: Series) -> tuple[Floats, Floats]:
     """Return (growth in metric units, seconds) between the readings of a counter's series."""
     values, column = series.values, series.column
     same = series.incarnation[1:] == series.incarnation[:-1]
-    grown, _ = deltas(values[:-1, None], values[1:, None], same[:, None], [column])
+    grown, _ = deltas(values[:-1, None], values[1:, None], same[:, None], rules_of([column]))
     seconds = spans_of(
         series.boot[1:] == series.boot[:-1], np.diff(series.mono_ns), np.diff(series.at_ns)
     )
     return grown[:, 0].astype(np.float64) * float(column.scale), seconds
 
 
-def _preference(found: tuple[Panel, int]) -> tuple[int, str, str, int]:
-    panel, column = found
+def _preference(found: tuple[GrownPanel, int]) -> tuple[int, str, str, int]:
+    panel, column = found[0].panel, found[1]
     via = panel.columns[column].via
     return (_RANK.get(via, len(_RANK)), panel.collector, panel.agent, column)
 
@@ -322,22 +330,17 @@ def _series(entity: Entity, found: _Cell) -> Series:
     )
 
 
-def _half_growth(found: _Cell) -> HalfGrowth:
-    is_int = found.panel.columns[found.column].number == "int"
-    return found.panel.int_growth if is_int else found.panel.float_growth
-
-
 def _grows(found: _Cell) -> bool:
     if found.panel.columns[found.column].kind != "counter":
         return False
-    growth = _half_growth(found)
+    growth = found.grown.half(found.column)
     return bool(growth.samples[found.cell] > 1 and growth.seconds[found.cell] > 0)
 
 
 def _growth(metric: str, entity: Entity, found: _Cell) -> Growth | None:
     if not _grows(found):
         return None
-    all_growth, cell = _half_growth(found), found.cell
+    all_growth, cell = found.grown.half(found.column), found.cell
     column = found.panel.columns[found.column]
     rough = float(all_growth.rough[cell])
     native = rough if rough >= 2.0**63 else all_growth.total[cell].item()

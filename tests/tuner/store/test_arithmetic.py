@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from collectors.model.counters import delta
 from collectors.model.metric import Column
-from tuner.store.arithmetic import EVENT_NAMES, deltas
+from tuner.store.arithmetic import EVENT_NAMES, deltas, rules_of
 
 
 def column(width: int, overflow: str, number: str) -> Column:
@@ -35,7 +35,7 @@ def test_integers_as_one_by_one(rows):
     before = np.array([[row[2] for row in rows]], np.uint64)
     after = np.array([[row[3] for row in rows]], np.uint64)
     same = np.array([[row[4] for row in rows]])
-    grown, events = deltas(before, after, same, columns)
+    grown, events = deltas(before, after, same, rules_of(columns))
     for place, (_, _, old, new, kept) in enumerate(rows):
         want = delta(columns[place], old, new, same_incarnation=kept)
         assert int(grown[0, place]) == want.value
@@ -46,7 +46,7 @@ def test_integers_as_one_by_one(rows):
 def test_floats_as_one_by_one(rows):
     columns = [column(64, "wraps", "float")] * len(rows)
     old, new = (np.array([[row[n] for row in rows]]) for n in (0, 1))
-    grown, events = deltas(old, new, np.array([[row[2] for row in rows]]), columns)
+    grown, events = deltas(old, new, np.array([[row[2] for row in rows]]), rules_of(columns))
     for place, (before, after, kept) in enumerate(rows):
         want = delta(columns[place], before, after, same_incarnation=kept)
         assert (grown[0, place], EVENT_NAMES[events[0, place]]) == (want.value, want.event)
