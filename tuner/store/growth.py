@@ -7,7 +7,7 @@ the others, and those with absent readings, go through the arithmetic step by st
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -152,24 +152,3 @@ def _no_events(cells: int) -> tuple[Ints, Ints, Bools]:
 def _count(what: Events) -> tuple[Ints, Ints, Bools]:
     resets, wraps = (what == RESET).sum(axis=0), (what == WRAP).sum(axis=0)
     return resets, wraps, np.asarray((what == SATURATED).any(axis=0))
-
-
-@dataclass(frozen=True, eq=False)
-class GrownPanel:
-    """A panel with the growth of its cells, formed when first asked for."""
-
-    panel: Panel
-
-    @cached_property
-    def ints(self) -> HalfGrowth:
-        """Growth of all integer cells."""
-        return growth_of(self.panel, self.panel.ints)
-
-    @cached_property
-    def floats(self) -> HalfGrowth:
-        """Growth of all float cells."""
-        return growth_of(self.panel, self.panel.floats)
-
-    def half(self, column: int) -> HalfGrowth:
-        """Return the growth of the half that a column's cells are in."""
-        return self.ints if self.panel.columns[column].number == "int" else self.floats

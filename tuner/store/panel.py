@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from collectors.model.metric import Column
 from tuner.store.arithmetic import Bools, Ints, Values
-
-_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,6 @@ class Panel:
         ids: Ints = self.rows >> 8
         return ids
 
-    def half(self, column: int) -> Half:
-        """Return the half that a column's cells are in."""
-        return self.ints if self.columns[column].number == "int" else self.floats
-
     def take(self, samples: Ints) -> Panel:
         """Return the panel of some of the samples."""
         return replace(
@@ -88,25 +81,6 @@ class Panel:
             ints=_take(self.ints, samples),
             floats=_take(self.floats, samples),
         )
-
-    def cells_of(self, column: int) -> Ints:
-        """Return the places of a column's cells in its half."""
-        is_int = self.columns[column].number == "int"
-        return (self._int_cells if is_int else self._float_cells).get(column, _NONE)
-
-    @cached_property
-    def _int_cells(self) -> dict[int, Ints]:
-        return _by_column(self.ints)
-
-    @cached_property
-    def _float_cells(self) -> dict[int, Ints]:
-        return _by_column(self.floats)
-
-
-def _by_column(half: Half) -> dict[int, Ints]:
-    order = np.argsort(half.column, kind="stable")
-    found, starts = np.unique(half.column[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=False))
 
 
 def in_order(panel: Panel) -> Panel:

@@ -8,7 +8,7 @@ two readings, the first with one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,11 +18,15 @@ import numpy as np
 from collectors.model.entities import Entity
 from collectors.model.facts import Facts
 from collectors.model.metric import Column
-from tuner.store.arithmetic import Bools, Floats, Ints, Values, deltas, rules_of
+from tuner.store.arithmetic import Floats, Ints, Values, deltas, rules_of
+from tuner.store.cells import Cells, Chosen, choose
 from tuner.store.factbook import FactChange
 from tuner.store.factview import FactView
-from tuner.store.growth import GrownPanel, spans_of
+from tuner.store.growth import spans_of
+from tuner.store.growths import Growth, GrowthMap, GrowthTable
 from tuner.store.panel import Panel, merge
+
+__all__ = ["PREFERENCE", "Growth", "GrowthMap", "GrowthTable", "Sample", "Series", "Window"]
 
 # Sources that see the wire itself before those that see what reached the kernel.
 PREFERENCE: Final = (
@@ -50,58 +54,11 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """How a counter grew between the first and the last reading of the span, in metric units.
-
-    total: after a reset what was counted since, so growth before it may be missing; with
-    `saturated` a lower bound. seconds: measured time, monotonic (wall clock across boots).
-    rate: total by seconds. samples: readings. resets, wraps: times that it happened.
-    """
-
-    entity: Entity
-    metric: str
-    total: float
-    seconds: float
-    rate: float
-    samples: int
-    first_at_ns: int
-    last_at_ns: int
-    resets: int
-    wraps: int
-    saturated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Sample:
     """The newest reading. value: in the metric's unit."""
 
     value: float
     at_ns: int
-
-
-@dataclass(frozen=True)
-class GrowthTable:
-    """Growth of one metric at many entities as arrays, in metric units, for statistics."""
-
-    entities: tuple[Entity, ...]
-    total: Floats
-    seconds: Floats
-    rate: Floats
-    saturated: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """Where one (metric, entity) lies: a cell of the integer or float half of a panel."""
-
-    grown: GrownPanel
-    column: int
-    cell: int
-
-    @property
-    def panel(self) -> Panel:
-        """The panel that the cell lies in."""
-        return self.grown.panel
 
 
 class Window(FactView):
@@ -123,7 +80,8 @@ class Window(FactView):
         self._entities = entities
         self._parts = panels
         self._last_at = last_at_ns
-        self._chosen: dict[str, dict[Entity, _Cell]] = {}
+        self._chosen: dict[str, Chosen] = {}
+        self._growths: dict[str, GrowthMap] = {}
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -145,14 +103,12 @@ class Window(FactView):
 
     def entities(self, metric: str) -> Sequence[Entity]:
         """Return the entities that this metric was read of."""
-        return tuple(self._cells(metric))
+        return tuple(self._entities[number] for number in self._choice(metric).entity.tolist())
 
     def known_entities(self) -> Sequence[Entity]:
         """Return every entity that readings or facts of the window speak of."""
-        seen: dict[Entity, None] = {}
-        for panel in self._panels:
-            for place in panel.entity:
-                seen.setdefault(self._entities[place])
+        numbers = np.unique(np.concatenate([[], *(panel.entity for panel in self._panels)]))
+        seen = dict.fromkeys(self._entities[number] for number in numbers.astype(int).tolist())
         for entity in self.fact_entities():
             seen.setdefault(entity)
         return tuple(seen)
@@ -163,37 +119,48 @@ class Window(FactView):
 
     def series(self, metric: str, entity: Entity) -> Series | None:
         """Return all readings of a metric of an entity, None where there are none."""
-        found = self._cells(metric).get(entity)
-        return None if found is None else _series(entity, found)
+        chosen = self._choice(metric)
+        place = self._place(chosen, entity)
+        if place is None:
+            return None
+        panel, half, cell = self._table(chosen, place).panel_of(int(chosen.cell[place]))
+        row = int(half.row[cell])
+        there = slice(None) if half.present is None else half.present[:, cell]
+        return Series(
+            entity,
+            panel.columns[int(half.column[cell])],
+            panel.at[there, row],
+            panel.mono[there, row],
+            half.values[there, cell],
+            panel.incarnation[there, row],
+            panel.boot[there],
+        )
 
     def growth(self, metric: str, entity: Entity) -> Growth | None:
         """Return how a counter grew; None where it is absent or was read less than twice."""
-        found = self._cells(metric).get(entity)
-        return None if found is None else _growth(metric, entity, found)
+        return self._growth_map(metric).get(entity)
 
     def growth_all(self, metric: str) -> Mapping[Entity, Growth]:
         """Return how a counter grew at every entity that has two readings of it."""
-        return GrowthMap(metric, {e: c for e, c in self._cells(metric).items() if _grows(c)})
+        return self._growth_map(metric)
 
     def growth_table(self, metric: str) -> GrowthTable:
         """Return the same as arrays."""
-        grown = list(self.growth_all(metric).values())
-        return GrowthTable(
-            tuple(growth.entity for growth in grown),
-            np.array([growth.total for growth in grown], np.float64),
-            np.array([growth.seconds for growth in grown], np.float64),
-            np.array([growth.rate for growth in grown], np.float64),
-            np.array([growth.saturated for growth in grown], np.bool_),
-        )
+        return self._growth_map(metric).table()
 
     def latest(self, metric: str, entity: Entity) -> Sample | None:
         """Return the newest value of a metric of an entity."""
-        found = self._cells(metric).get(entity)
-        return None if found is None else _latest(found)
+        chosen = self._choice(metric)
+        place = self._place(chosen, entity)
+        return None if place is None else self._sample(chosen, place)
 
     def latest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the newest value of a metric at every entity that has it."""
-        return {entity: _latest(found) for entity, found in self._cells(metric).items()}
+        chosen = self._choice(metric)
+        return {
+            self._entities[number]: self._sample(chosen, place)
+            for place, number in enumerate(chosen.entity.tolist())
+        }
 
     def rates(self, metric: str, entity: Entity) -> tuple[Ints, Floats] | None:
         """Return growth per second between readings: (wall clock of the later one, rate).
@@ -209,74 +176,64 @@ class Window(FactView):
 
     @cached_property
     def _panels(self) -> list[Panel]:
-        """The panels, those that share entities joined, so that a series lies in one."""
+        """The panels in order of preference, those that share entities joined."""
         by_source: dict[tuple[str, str], list[Panel]] = {}
         for panel in self._parts:
-            by_source.setdefault((panel.agent, panel.collector), []).append(panel)
+            by_source.setdefault((panel.collector, panel.agent), []).append(panel)
         return [
             merge(joined)
-            for panels in by_source.values()
+            for _, panels in sorted(by_source.items(), key=lambda item: item[0])
             for joined in (_sharing(panels) if len(panels) > 1 else [panels])
         ]
 
     @cached_property
-    def _by_metric(self) -> dict[str, list[tuple[GrownPanel, int]]]:
-        found: dict[str, list[tuple[GrownPanel, int]]] = {}
-        for panel in self._panels:
-            grown = GrownPanel(panel)
-            for place, column in enumerate(panel.columns):
-                found.setdefault(column.metric, []).append((grown, place))
-        return found
+    def _tables(self) -> tuple[Cells, Cells]:
+        return (
+            Cells(self._panels, lambda panel: panel.ints),
+            Cells(self._panels, lambda panel: panel.floats),
+        )
+
+    @cached_property
+    def _ids(self) -> dict[Entity, int]:
+        return {entity: number for number, entity in enumerate(self._entities)}
 
     @cached_property
     def _agents_of(self) -> dict[Entity, str]:
         found: dict[Entity, str] = {}
         for panel in self._panels:
-            for place in panel.entity:
-                found.setdefault(self._entities[place], panel.agent)
+            for number in panel.entity.tolist():
+                found.setdefault(self._entities[number], panel.agent)
         return found
 
-    def _cells(self, metric: str) -> dict[Entity, _Cell]:
+    def _choice(self, metric: str) -> Chosen:
         chosen = self._chosen.get(metric)
         if chosen is None:
-            chosen = self._chosen[metric] = self._choose(metric)
+            chosen = self._chosen[metric] = choose(
+                *self._tables,
+                lambda column: column.metric == metric,
+                lambda column: _RANK.get(column.via, len(_RANK)),
+            )
         return chosen
 
-    def _choose(self, metric: str) -> dict[Entity, _Cell]:
-        chosen: dict[Entity, _Cell] = {}
-        thin: dict[Entity, _Cell] = {}
-        for grown, column in sorted(self._by_metric.get(metric, ()), key=_preference):
-            panel = grown.panel
-            half = panel.half(column)
-            cells = panel.cells_of(column)
-            counts = half.counts[cells].tolist()
-            entities = panel.entity[half.row[cells]].tolist()
-            for cell, count, place in zip(cells.tolist(), counts, entities, strict=True):
-                if count > 1:
-                    chosen.setdefault(self._entities[place], _Cell(grown, column, cell))
-                elif count:
-                    thin.setdefault(self._entities[place], _Cell(grown, column, cell))
-        return thin | chosen
-
-
-class GrowthMap(Mapping[Entity, Growth]):
-    """Entity -> growth; each one is formed when it is asked for."""
-
-    def __init__(self, metric: str, cells: Mapping[Entity, _Cell]) -> None:
-        self._metric = metric
-        self._cells = cells
-
-    def __getitem__(self, entity: Entity) -> Growth:
-        found = _growth(self._metric, entity, self._cells[entity])
+    def _growth_map(self, metric: str) -> GrowthMap:
+        found = self._growths.get(metric)
         if found is None:
-            raise KeyError(entity)
+            found = self._growths[metric] = GrowthMap(
+                metric, self._choice(metric), self._tables, self._entities, self._ids.get
+            )
         return found
 
-    def __iter__(self) -> Iterator[Entity]:
-        return iter(self._cells)
+    def _place(self, chosen: Chosen, entity: Entity) -> int | None:
+        number = self._ids.get(entity)
+        return None if number is None else chosen.place.get(number)
 
-    def __len__(self) -> int:
-        return len(self._cells)
+    def _table(self, chosen: Chosen, place: int) -> Cells:
+        return self._tables[int(chosen.is_float[place])]
+
+    def _sample(self, chosen: Chosen, place: int) -> Sample:
+        values, times = self._table(chosen, place).newest
+        cell, column = chosen.cell[place], chosen.columns[chosen.column[place]]
+        return Sample(column.to_unit(values[cell].item()), int(times[cell]))
 
 
 def steps(series: Series) -> tuple[Floats, Floats]:
@@ -288,12 +245,6 @@ def steps(series: Series) -> tuple[Floats, Floats]:
         series.boot[1:] == series.boot[:-1], np.diff(series.mono_ns), np.diff(series.at_ns)
     )
     return grown[:, 0].astype(np.float64) * float(column.scale), seconds
-
-
-def _preference(found: tuple[GrownPanel, int]) -> tuple[int, str, str, int]:
-    panel, column = found[0].panel, found[1]
-    via = panel.columns[column].via
-    return (_RANK.get(via, len(_RANK)), panel.collector, panel.agent, column)
 
 
 def _sharing(panels: Sequence[Panel]) -> list[list[Panel]]:
@@ -313,58 +264,3 @@ def _sharing(panels: Sequence[Panel]) -> list[list[Panel]]:
     for place, panel in enumerate(panels):
         sets.setdefault(root(place), []).append(panel)
     return list(sets.values())
-
-
-def _series(entity: Entity, found: _Cell) -> Series:
-    panel, half = found.panel, found.panel.half(found.column)
-    row = int(half.row[found.cell])
-    there = slice(None) if half.present is None else half.present[:, found.cell]
-    return Series(
-        entity,
-        panel.columns[found.column],
-        panel.at[there, row],
-        panel.mono[there, row],
-        half.values[there, found.cell],
-        panel.incarnation[there, row],
-        panel.boot[there],
-    )
-
-
-def _grows(found: _Cell) -> bool:
-    if found.panel.columns[found.column].kind != "counter":
-        return False
-    growth = found.grown.half(found.column)
-    return bool(growth.samples[found.cell] > 1 and growth.seconds[found.cell] > 0)
-
-
-def _growth(metric: str, entity: Entity, found: _Cell) -> Growth | None:
-    if not _grows(found):
-        return None
-    all_growth, cell = found.grown.half(found.column), found.cell
-    column = found.panel.columns[found.column]
-    rough = float(all_growth.rough[cell])
-    native = rough if rough >= 2.0**63 else all_growth.total[cell].item()
-    total = column.to_unit(native)
-    seconds = float(all_growth.seconds[cell])
-    return Growth(
-        entity,
-        metric,
-        total,
-        seconds,
-        total / seconds,
-        int(all_growth.samples[cell]),
-        int(all_growth.first_at[cell]),
-        int(all_growth.last_at[cell]),
-        int(all_growth.resets[cell]),
-        int(all_growth.wraps[cell]),
-        bool(all_growth.saturated[cell]),
-    )
-
-
-def _latest(found: _Cell) -> Sample:
-    panel, half = found.panel, found.panel.half(found.column)
-    sample = int(half.last[found.cell])
-    value = half.values[sample, found.cell].item()
-    return Sample(
-        panel.columns[found.column].to_unit(value), int(panel.at[sample, half.row[found.cell]])
-    )

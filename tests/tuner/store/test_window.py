@@ -316,3 +316,45 @@ def test_ages_and_agents():
     assert window.age_seconds("node1", at(7).at_ns) == 7
     assert window.agent_of(PORT) == "node1"
     assert window.metrics == ("c_total",)
+
+
+def test_an_empty_window_knows_nothing():
+    window = store_of([]).window()
+    assert window.agents == window.metrics == window.entities("c_total") == ()
+    assert window.known_entities() == ()
+    assert window.growth("c_total", PORT) is None
+    assert window.latest("c_total", PORT) is None
+    assert window.rates("c_total", PORT) is None
+    assert dict(window.growth_all("c_total")) == dict(window.latest_all("c_total")) == {}
+    assert window.growth_table("c_total").entities == ()
+
+
+def test_many_agents_integers_and_floats_of_one_metric():
+    """Growth as mapping, as table and one by one agree; gauges have none."""
+    seconds = Column("t_seconds_total", "counter", "gnmi", number="float")
+    ticks = Column("t_seconds_total", "counter", "snmp", 32, scale=Fraction(1, 100))
+    store = store_of([])
+    want = {}
+    for number in range(12):
+        port = Port(Device(f"node{number}", "k"), 1)
+        column = seconds if number % 3 else ticks
+        up = Uplink(f"node{number}")
+        for n in range(4):
+            value = n * number * (1.5 if number % 3 else 150)
+            cells = {column: value if number % 3 else int(value), GAUGE: 1.0 * n}
+            for item in up.batch([Reading(port, cells, at(n))]):
+                store.add(item)
+        want[port] = 3 * number * 1.5
+    window = store.window()
+    grown = window.growth_all("t_seconds_total")
+    assert {entity: growth.total for entity, growth in grown.items()} == want
+    assert [growth.entity for growth in grown.values()] == list(grown)
+    assert all(window.growth("t_seconds_total", entity) == grown[entity] for entity in want)
+    table = window.growth_table("t_seconds_total")
+    assert dict(zip(table.entities, table.total.tolist(), strict=True)) == want
+    assert dict(zip(table.entities, table.rate.tolist(), strict=True)) == {
+        entity: total / 3 for entity, total in want.items()
+    }
+    assert len(window.latest_all("g_ratio")) == 12
+    assert dict(window.growth_all("g_ratio")) == {}
+    assert Port(Device("node99", "k"), 1) not in grown
