@@ -56,6 +56,7 @@ _ERRORS: Final = frozenset(
     }
 )
 _FACTS_NS: Final = 30_000_000_000
+_EMPTY_RUN: Final = 64
 
 # RoCE: payload that fits the interface's MTU once GRH or IP, UDP, BTH, the largest extended
 # headers and ICRC are taken off (kernel iboe_get_mtu; rxe allows for 80 bytes).
@@ -227,18 +228,27 @@ def _port_attributes(device: RdmaDevice, port: RdmaPort) -> Iterator[Attribute]:
 
 
 def _gids(port: RdmaPort) -> Iterator[Gid]:
-    """Return the entries that are in use; an empty one has the zero GID and no type."""
+    """Return the entries that are in use; an empty one has the zero GID and no type.
+
+    The kernel fills the lowest free index first (core/cache.c find_gid), and a table may have
+    1,024 of them: behind a long run of empty ones nothing is looked for.
+    """
     try:
         indices = sorted(int(name) for name in names_in(f"{port.path}/gids") if name.isdigit())
     except Unreadable:
         return
+    empty = 0
     for index in indices:
+        if empty == _EMPTY_RUN:
+            return
         try:
             gid = ipaddress.IPv6Address(read_text(f"{port.path}/gids/{index}"))
         except (Unreadable, ipaddress.AddressValueError):
             continue
         if int(gid) == 0:
+            empty += 1
             continue
+        empty = 0
         kind = read_optional(f"{port.path}/gid_attrs/types/{index}")
         if kind == "IB/RoCE v1":
             kind = "RoCE v1" if port.link_layer == "Ethernet" else "IB"
