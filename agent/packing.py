@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,10 +29,10 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a schema was made of: rows, and every column seen with these rows so far."""
+    """What a schema was made of: rows, and the place of every column seen with them so far."""
 
     rows: tuple[tuple[Entity, str, str], ...]
-    columns: frozenset[Column]
+    places: Mapping[Column, int]
     schema: pb.Schema
 
 
@@ -75,25 +75,25 @@ class Packer:
         self._sent.clear()
 
     def _batch(self, key: tuple[str, int], readings: Sequence[Reading]) -> Packed:
-        schema = self._schema(key, readings)
-        batch = pack_batch(readings, schema, key[0], self._boot_id)
-        return Packed(pb.Item(batch=batch), schema)
+        shape = self._shape(key, readings)
+        batch = pack_batch(readings, shape.schema, key[0], self._boot_id, shape.places)
+        return Packed(pb.Item(batch=batch), shape.schema)
 
-    def _schema(self, key: tuple[str, int], readings: Sequence[Reading]) -> pb.Schema:
+    def _shape(self, key: tuple[str, int], readings: Sequence[Reading]) -> _Shape:
         rows = tuple((r.entity, label_of(r.entity), r.incarnation) for r in readings)
         shape = self._shapes.get(key)
-        known: frozenset[Column] = frozenset()
+        known: Mapping[Column, int] = {}
         if shape and shape.rows == rows:
-            known = shape.columns
-            if all(reading.values.keys() <= known for reading in readings):
-                return shape.schema
+            known = shape.places
+            if all(reading.values.keys() <= known.keys() for reading in readings):
+                return shape
         # A column that comes and goes stays in the schema: absent cells cost a bit.
-        before = dict.fromkeys(sorted(known, key=lambda c: (c.metric, c.via)), 0)
-        full = [replace(r, values={**before, **r.values}) for r in readings[:1]]
+        full = [replace(r, values={**dict.fromkeys(known, 0), **r.values}) for r in readings[:1]]
+        columns = dict.fromkeys([*known, *(c for reading in readings for c in reading.values)])
+        places = {column: place for place, column in enumerate(columns)}
         schema = pack_schema([*full, *readings[1:]])
-        columns = frozenset(column for reading in readings for column in reading.values) | known
-        self._shapes[key] = _Shape(rows, columns, schema)
-        return schema
+        shape = self._shapes[key] = _Shape(rows, places, schema)
+        return shape
 
 
 def _without_malformed(

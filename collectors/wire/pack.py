@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, get_args
@@ -59,28 +59,39 @@ def schema_hash(schema: pb.Schema) -> bytes:
 
 
 def pack_batch(
-    readings: Sequence[Reading], schema: pb.Schema, collector: str, boot_id: str
+    readings: Sequence[Reading],
+    schema: pb.Schema,
+    collector: str,
+    boot_id: str,
+    places: Mapping[Column, int] | None = None,
 ) -> pb.Batch:
     """Return the batch of readings whose rows and columns are those of the schema.
 
-    The key (agent, epoch, seq) is left to whoever numbers the stream. Raises Malformed for a
-    value that no column can hold (an integer outside 0..2^64-1, a float that is not finite).
+    The key (agent, epoch, seq) is left to whoever numbers the stream. places: column -> place in
+    the schema, for callers that pack many batches of one schema; looked up in it otherwise.
+    Raises Malformed for a value that no column can hold (an integer outside 0..2^64-1, a float
+    that is not finite).
     """
-    columns = {_parse_column(column): place for place, column in enumerate(schema.columns)}
-    width = len(columns)
-    present = bytearray((len(readings) * width + 7) // 8)
+    if places is None:
+        places = {column: place for place, column in enumerate(columns_of(schema))}
+    width = len(schema.columns)
+    present = 0
     ints: list[int] = []
     floats: list[float] = []
     first = readings[0].when if readings else Instant(0, 0)
     for row, reading in enumerate(readings):
-        for column, value in sorted(reading.values.items(), key=lambda item: columns[item[0]]):
-            bit = row * width + columns[column]
-            present[bit >> 3] |= 1 << (bit & 7)
-            _check(reading, column, value)
-            if column.number == "int":
-                ints.append(int(value))
+        cells = [(places[column], column, value) for column, value in reading.values.items()]
+        cells.sort()  # places differ, so that columns are never compared
+        mask = 0
+        for place, column, value in cells:
+            mask |= 1 << place
+            if column.number == "float":
+                floats.append(_checked(reading, column, value))
+            elif type(value) is int and 0 <= value <= _MAX_INT:
+                ints.append(value)
             else:
-                floats.append(float(value))
+                ints.append(int(_checked(reading, column, value)))
+        present |= mask << (row * width)
     at = [reading.when.at_ns - first.at_ns for reading in readings]
     mono = [reading.when.mono_ns - first.mono_ns for reading in readings]
     return pb.Batch(
@@ -90,7 +101,7 @@ def pack_batch(
         mono_ns=first.mono_ns,
         at_offset_ns=at if any(at) or any(mono) else (),
         mono_offset_ns=mono if mono != at else (),
-        present=bytes(present),
+        present=present.to_bytes((len(readings) * width + 7) // 8, "little"),
         ints=ints,
         floats=floats,
         boot_id=boot_id,
@@ -188,13 +199,17 @@ def _when(batch: pb.Batch, row: int) -> Instant:
     return Instant(batch.at_ns + at, batch.mono_ns + mono)
 
 
-def _check(reading: Reading, column: Column, value: float) -> None:
-    subject = f"{reading.entity} {column.metric}"
+def _checked(reading: Reading, column: Column, value: float) -> float:
+    """Return the value if its column can hold it. Raises Malformed."""
     if column.number == "float":
-        if not math.isfinite(value):
-            raise Malformed(subject, "pack", f"{value} is not finite")
-    elif isinstance(value, float) or not 0 <= value <= _MAX_INT:
-        raise Malformed(subject, "pack", f"{value} is no integer in 0..2^64-1")
+        if math.isfinite(value):
+            return float(value)
+        why = f"{value} is not finite"
+    else:
+        if not isinstance(value, float) and 0 <= value <= _MAX_INT:
+            return value
+        why = f"{value} is no integer in 0..2^64-1"
+    raise Malformed(f"{reading.entity} {column.metric}", "pack", why)
 
 
 def _pack_column(column: Column) -> pb.Column:
