@@ -130,6 +130,43 @@ def record(
     typer.echo(f"{out}: {done.items} items, {done.bytes / 1024:.0f} KiB", err=True)
 
 
+@app.command()
+def doctor(
+    config: ConfigOption = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Time between the two readings.")] = 2.0,
+    form: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="How to print it.")
+    ] = "table",
+) -> None:
+    """Say what this host can see, what it cannot and why, and what is set wrong on it.
+
+    Changes nothing. Exit 0 where nothing is wrong, 3 where something is, 1 on an error.
+    """
+    import json
+
+    from rich.console import Console
+
+    from agent import doctor as physician
+    from agent.config import read_config
+    from agent.sources import jobs
+    from collectors.model.errors import FabricError
+
+    try:
+        settings = read_config(config)
+        log_to_stderr("error")
+        planned = jobs(settings, str(config or "defaults"))
+    except FabricError as error:
+        raise fail(error) from error
+    with Console(stderr=True).status("reading twice"):
+        report = physician.examine(settings, planned, seconds)
+    if form == "json":
+        print(json.dumps(physician.document(report), indent=2))
+    else:
+        physician.show(report)
+    if report.findings:
+        raise typer.Exit(3)
+
+
 def complain(outcomes: Iterable[Outcome]) -> None:
     """Print a line on stderr for each collector that failed, and one for its gaps."""
     for outcome in outcomes:

@@ -28,10 +28,14 @@ SPOOL = "/var/lib/fabric-agent/spool"
 
 
 class Paths(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the host's file systems are mounted; containers mount the host's elsewhere."""
+    """Where the host's file systems are mounted; containers mount the host's elsewhere.
+
+    kernel: UNIX socket of a fake kernel (`simlab hosts serve`) in place of the real one; labs only.
+    """
 
     sysfs: str = "/sys"
     procfs: str = "/proc"
+    kernel: str = ""
 
 
 class Devices(Struct, frozen=True, forbid_unknown_fields=True):

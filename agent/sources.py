@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.config import CollectorConfig, Config
 from agent.subnets import subnet_builder
@@ -19,6 +19,9 @@ from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSo
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
+
+if TYPE_CHECKING:
+    from collectors.host.remote_kernel import RemoteKernel
 
 _FAST_S: Final = 5.0
 
@@ -53,6 +56,7 @@ def jobs(config: Config, file: str = "configuration") -> tuple[Job, ...]:
 
 def host_context(config: Config) -> HostContext:
     """Return this host as its collectors see it."""
+    kernel = _kernel(config.paths.kernel)
     return HostContext(
         host=config.agent,
         sysfs=Path(config.paths.sysfs),
@@ -60,10 +64,18 @@ def host_context(config: Config) -> HostContext:
         include=config.devices.include,
         exclude=config.devices.exclude,
         boot_id=read_boot_id(Path(config.paths.procfs)),
-        open_netlink=_open_netlink,
-        open_ethtool=_open_ethtool,
-        open_frames=_open_frames,
+        open_netlink=kernel.open_netlink if kernel else _open_netlink,
+        open_ethtool=kernel.open_ethtool if kernel else _open_ethtool,
+        open_frames=kernel.open_frames if kernel else _open_frames,
     )
+
+
+def _kernel(path: str) -> RemoteKernel | None:
+    if not path:
+        return None
+    from collectors.host.remote_kernel import RemoteKernel
+
+    return RemoteKernel(Path(path))
 
 
 def _open_netlink(family: int) -> NetlinkSocket:

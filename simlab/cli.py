@@ -2,6 +2,7 @@
 
 import typer
 
+from simlab.hosts.cli import app as hosts
 from simlab.rxe.cli import app as rxe
 
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
@@ -12,4 +13,5 @@ def main() -> None:
     """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator."""
 
 
+app.add_typer(hosts, name="hosts")
 app.add_typer(rxe, name="rxe")

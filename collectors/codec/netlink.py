@@ -108,6 +108,11 @@ def pack_u8(kind: int, value: int) -> bytes:
     return pack_attribute(kind, struct.pack("=B", value))
 
 
+def pack_u16(kind: int, value: int) -> bytes:
+    """Return an attribute with a 16-bit number."""
+    return pack_attribute(kind, struct.pack("=H", value))
+
+
 def pack_u32(kind: int, value: int) -> bytes:
     """Return an attribute with a 32-bit number."""
     return pack_attribute(kind, struct.pack("=I", value))

@@ -62,6 +62,7 @@ class RdmaResponder:
     refuse: Mapping[str, int] = field(default_factory=dict)
     queue_pairs: tuple[FakeQueuePair, ...] = ()
     optional: Mapping[str, bool] | None = None
+    exclusive: bool = False
     commands: dict[tuple[str, int], int] = field(default_factory=dict)
     closed: bool = False
 
@@ -71,6 +72,9 @@ class RdmaResponder:
         attributes = dict(parse_attributes(asked.payload))
         if asked.type == rdma.message_type(rdma.GET):
             return [self._devices()]
+        if asked.type == rdma.message_type(rdma.SYS_GET):
+            shared = pack_u8(rdma.SYS_NETNS_MODE, int(not self.exclusive))
+            return [pack_message(rdma.message_type(rdma.SYS_GET), 0, shared)]
         index = number(attributes[rdma.DEV_INDEX])
         if index >= len(self.devices):
             raise Unavailable("NETLINK_RDMA", "request", "EINVAL (Invalid argument)")

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tuner.diagnosis.host import link_down, link_errors
+from tuner.diagnosis.host.checks import CONFIGURATION
 from tuner.diagnosis.rule import AnyRule
 from tuner.diagnosis.rules import (
     cnp_feedback,
@@ -22,6 +23,7 @@ from tuner.diagnosis.rules import (
 )
 
 RULES: Final[tuple[AnyRule, ...]] = (
+    *CONFIGURATION,
     cnp_feedback.RULE,
     counters_disagree.RULE,
     ecmp_imbalance.RULE,

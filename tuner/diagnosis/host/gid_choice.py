@@ -1,0 +1,98 @@
+"""The GID that jobs use: RoCE v2 with an address that is routed, else peers are not reached."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Final
+
+from collectors.model.facts import Gid
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.host.roce_port import MISSING, all_ports, job_variables, roce_ports
+from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.view import HostTelemetry
+
+_USABLE: Final = 1000
+_INDEX_VARIABLES: Final = ("NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX")
+
+
+def score(gid: Gid) -> int:
+    """Return how good a GID is for a job: RoCE v2 over an address that is not link-local.
+
+    1000 for RoCE v2, 200 more for IPv4, 100 more for global IPv6; 0 where it is link-local.
+    """
+    try:
+        address = ipaddress.IPv6Address(gid.gid)
+    except ipaddress.AddressValueError:
+        return 0
+    if address.is_link_local or int(address) == 0:
+        return 0
+    version = _USABLE if gid.type == "RoCE v2" else 0
+    return version + (200 if address.ipv4_mapped is not None else 100)
+
+
+def best(gids: Sequence[Gid]) -> Gid | None:
+    """Return the GID that a job should use, None where no RoCE v2 one will do."""
+    ranked = sorted(gids, key=lambda gid: (-score(gid), gid.index))
+    return ranked[0] if ranked and score(ranked[0]) >= _USABLE else None
+
+
+def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
+    """Find ports without a usable GID, and jobs that chose one that is not."""
+    ports = roce_ports(telemetry)
+    if not ports and all_ports(telemetry):
+        return beside_the_point(rule)
+    findings: list[Finding] = []
+    judged = False
+    for roce in ports:
+        gids = telemetry.gids(roce.port)
+        if not gids:
+            continue
+        judged = True
+        good = best(gids)
+        if good is None:
+            seen = [
+                Evidence(f"gid {gid.index}", roce.port, f"{gid.gid} {gid.type}") for gid in gids[:4]
+            ]
+            summary = f"{roce} has no RoCE v2 GID with a routed address: jobs cannot reach peers"
+            findings.append(
+                found(rule, roce.port, "critical", 0.9, summary, seen, affected=[roce.port])
+            )
+            continue
+        by_index = {str(gid.index): gid for gid in gids}
+        for name, value, evidence in job_variables(telemetry, roce.port):
+            if name not in _INDEX_VARIABLES or not value.isdecimal():
+                continue
+            chosen = by_index.get(value)
+            if chosen is None or score(chosen) < _USABLE:
+                what = "does not exist" if chosen is None else f"is {chosen.gid} {chosen.type}"
+                findings.append(
+                    found(
+                        rule,
+                        roce.port,
+                        "critical",
+                        0.9,
+                        f"a job on {roce} uses {name}={value}, which {what}; GID {good.index} "
+                        f"({good.gid}) is RoCE v2 and routed",
+                        [evidence],
+                        affected=[roce.port],
+                    )
+                )
+                break
+    return verdict(rule, findings, judged=judged, missing=() if judged else (MISSING, "GID table"))
+
+
+RULE: Final = HostRule(
+    id="gid-choice",
+    section="config",
+    title="GID that will not do",
+    finds="RoCE ports without a routed RoCE v2 GID, jobs that chose another",
+    quiet_when="a routed RoCE v2 GID exists and jobs use it",
+    cannot_tell_when="the GID table was not read",
+    refutes="all peers are on one link and the job means to use link-local addresses",
+    judge=judge,
+)
+FIX: Final = (
+    "give the interface an IPv4 or global IPv6 address; leave NCCL_IB_GID_INDEX unset (NCCL 2.21 "
+    "and newer choose by themselves) or set it to the index named"
+)

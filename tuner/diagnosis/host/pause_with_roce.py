@@ -1,0 +1,63 @@
+"""802.3x pause on a RoCE interface: it stops every class, and PFC beside it does not work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.catalogue import interface
+from tuner.diagnosis.finding import Finding, Verdict
+from tuner.diagnosis.host.roce_port import MISSING, all_ports, roce_ports
+from tuner.diagnosis.rule import HostRule, beside_the_point, found, grew, verdict
+from tuner.diagnosis.view import HostTelemetry
+
+_SIDES: Final = ("pause_rx_enabled", "pause_tx_enabled")
+
+
+def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
+    """Find interfaces with 802.3x pause on; frames that were counted make it worse."""
+    ports = roce_ports(telemetry)
+    if not ports and all_ports(telemetry):
+        return beside_the_point(rule)
+    findings: list[Finding] = []
+    judged = False
+    for roce in ports:
+        sides = [roce.qos[name] for name in _SIDES if name in roce.qos]
+        if not sides:
+            continue
+        judged = True
+        on = [setting for setting in sides if setting.value is True]
+        if not on:
+            continue
+        evidence = [item for setting in on for item in roce.evidence(setting.name)]
+        for metric in (interface.PAUSE_RX_FRAMES, interface.PAUSE_TX_FRAMES):
+            growth = telemetry.growth(metric.name, roce.netdev)
+            if growth is not None and growth.total > 0:
+                evidence.append(grew(metric, roce.netdev, growth, "0"))
+        both = bool(roce.lossless)
+        beside = " beside PFC" if both else ""
+        findings.append(
+            found(
+                rule,
+                roce.netdev,
+                "critical" if both or len(evidence) > len(on) else "warning",
+                0.9,
+                f"802.3x pause is on{beside} at {roce}: one slow class stops all of them",
+                [*evidence, *roce.evidence("pfc_priorities")],
+                affected=[roce.port],
+            )
+        )
+    missing = () if judged else (MISSING, "pause settings of its interface")
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+RULE: Final = HostRule(
+    id="pause-with-roce",
+    section="config",
+    title="802.3x pause together with RoCE",
+    finds="RoCE interfaces that send or obey 802.3x pause",
+    quiet_when="both directions of 802.3x pause are off",
+    cannot_tell_when="the driver tells no pause settings",
+    refutes="a lab that uses global pause on purpose, without PFC, on both ends",
+    judge=judge,
+)
+FIX: Final = "ethtool -A IF autoneg off rx off tx off, and the same on the switch; then use PFC"

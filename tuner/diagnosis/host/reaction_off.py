@@ -1,0 +1,69 @@
+"""DCQCN half on: CNPs are sent but not obeyed, or obeyed but not sent, in the class of the data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tuner.diagnosis.finding import Finding, Verdict
+from tuner.diagnosis.host.roce_port import MISSING, RocePort, all_ports, data_classes, roce_ports
+from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.view import HostTelemetry
+
+_SIDES: Final = {"dcqcn_rp_enabled": "reaction point", "dcqcn_np_enabled": "notification point"}
+
+
+def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
+    """Look at both sides of DCQCN in the priorities that RoCE data uses."""
+    ports = roce_ports(telemetry)
+    if not ports and all_ports(telemetry):
+        return beside_the_point(rule)
+    findings: list[Finding] = []
+    judged = False
+    for roce in ports:
+        priorities = _used(telemetry, roce)
+        known = {name: roce.settings[name] for name in _SIDES if name in roce.settings}
+        if not priorities or not known:
+            continue
+        judged = True
+        for name, setting in known.items():
+            bits = setting.value if isinstance(setting.value, tuple) else ()
+            off = sorted(p for p in priorities if p < len(bits) and not bits[p])
+            if off:
+                findings.append(
+                    found(
+                        rule,
+                        roce.port,
+                        "critical",
+                        0.85,
+                        f"the {_SIDES[name]} of {roce} is off for priority "
+                        f"{', '.join(map(str, off))}, which carries RoCE data",
+                        [*roce.evidence(name), *roce.evidence("pfc_priorities")],
+                        affected=[roce.port],
+                    )
+                )
+                break
+    missing = () if judged else (MISSING, "DCQCN enable bits and the class of the data")
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _used(telemetry: HostTelemetry, roce: RocePort) -> frozenset[int]:
+    """Return the priorities of RoCE data: by its class, else the lossless ones."""
+    classes = data_classes(telemetry, roce)
+    by_class = {roce.priority_of_dscp(data.dscp) for data in classes} - {None}
+    return frozenset(p for p in by_class if p is not None) or roce.lossless or frozenset()
+
+
+RULE: Final = HostRule(
+    id="reaction-off",
+    section="control_loop",
+    title="DCQCN off in the class of the data",
+    finds="priorities of RoCE data for which the host sends no CNPs or obeys none",
+    quiet_when="both sides are on for every priority that carries RoCE data",
+    cannot_tell_when="the driver tells no enable bits (upstream mlx5 does not)",
+    refutes="the fabric runs another congestion control on purpose",
+    judge=judge,
+)
+FIX: Final = (
+    "echo 1 > /sys/class/net/IF/ecn/roce_rp/enable/PRIO and .../roce_np/enable/PRIO; lasting: "
+    "mstconfig ROCE_CC_PRIO_MASK"
+)

@@ -1,0 +1,59 @@
+"""A RoCE MTU below 4096: more packets, more headers, more interrupts for the same bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.catalogue import rdma
+from tuner.diagnosis.finding import Finding, Verdict
+from tuner.diagnosis.host.roce_port import MISSING, all_ports, roce_ports
+from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.view import HostTelemetry
+
+BEST: Final = 4096
+FAST_BYTES_PER_SECOND: Final = 25e9 / 8
+
+
+def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
+    """Find fast RoCE ports whose interface leaves no room for packets of 4096 bytes."""
+    ports = roce_ports(telemetry)
+    if not ports and all_ports(telemetry):
+        return beside_the_point(rule)
+    findings: list[Finding] = []
+    judged = False
+    for roce in ports:
+        size = roce.settings.get("rdma_mtu_bytes")
+        rate = telemetry.latest(rdma.RATE.name, roce.port)
+        if size is None or not isinstance(size.value, int):
+            continue
+        judged = True
+        if size.value < BEST and rate is not None and rate.value >= FAST_BYTES_PER_SECOND:
+            mtu = roce.qos.get("mtu_bytes")
+            of = f" (interface MTU {mtu.value})" if mtu is not None else ""
+            findings.append(
+                found(
+                    rule,
+                    roce.port,
+                    "warning",
+                    0.8,
+                    f"{roce} sends RoCE packets of {size.value} bytes only{of}; {BEST} fit where "
+                    "the interface MTU is 4200 or more",
+                    [*roce.evidence("rdma_mtu_bytes"), *roce.evidence("mtu_bytes")],
+                    affected=[roce.port],
+                )
+            )
+    missing = () if judged else (MISSING, "RDMA MTU of the port")
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+RULE: Final = HostRule(
+    id="roce-mtu",
+    section="config",
+    title="Small RoCE MTU",
+    finds=f"ports of 25 Gb/s and more with an RDMA MTU below {BEST}",
+    quiet_when=f"the RDMA MTU is {BEST}, or the port is slow",
+    cannot_tell_when="the MTU of the port is unknown",
+    refutes="a path that cannot carry larger frames, for example over the internet",
+    judge=judge,
+)
+FIX: Final = "ip link set dev IF mtu 9000 on hosts and a larger frame size on every switch between"

@@ -1,0 +1,148 @@
+"""The RoCE ports of a host as its configuration rules see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from collectors.model.catalogue import rdma
+from collectors.model.entities import Entity, Netdev, Port, display
+from collectors.model.entities import QueuePair as QueuePairEntity
+from collectors.model.facts import Setting
+from collectors.model.roce import dscp_of_tclass
+from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.view import HostTelemetry
+
+SOFTWARE: Final = frozenset({"rxe", "siw"})  # no PFC, no congestion control, no PCIe
+MISSING: Final = "state and link layer of an RDMA port"
+
+
+@dataclass(frozen=True)
+class RocePort:
+    """A RoCE port in hardware. settings: of the port. qos: of its network interface."""
+
+    port: Port
+    netdev: Netdev
+    driver: str
+    settings: Mapping[str, Setting]
+    qos: Mapping[str, Setting]
+
+    @property
+    def lossless(self) -> frozenset[int] | None:
+        """Priorities with PFC, None where that is unknown."""
+        enabled = self.qos.get("pfc_priorities")
+        if enabled is None or not isinstance(enabled.value, tuple):
+            return None
+        return frozenset(p for p, on in enumerate(enabled.value) if on)
+
+    def priority_of_dscp(self, dscp: int) -> int | None:
+        """Return the priority that the interface gives to a DSCP, None where it is unknown.
+
+        An interface that trusts the VLAN tag gives all untagged RoCE priority 0.
+        """
+        trust, table = self.qos.get("trust"), self.qos.get("dscp_to_priority")
+        if trust is None:
+            return None
+        if trust.value != "dscp":
+            return 0
+        if table is None or not isinstance(table.value, tuple) or not 0 <= dscp < 64:
+            return None
+        priority = table.value[dscp]
+        return None if not isinstance(priority, int) else max(priority, 0)
+
+    def evidence(self, name: str) -> list[Evidence]:
+        """Return a setting as evidence, nothing where it is unknown."""
+        for entity, settings in ((self.netdev, self.qos), (self.port, self.settings)):
+            setting = settings.get(name)
+            if setting is not None:
+                return [shown(entity, setting)]
+        return []
+
+    def __str__(self) -> str:
+        return f"{display(self.port)} ({self.netdev.name})"
+
+
+def shown(entity: Entity, setting: Setting) -> Evidence:
+    """Return a setting as evidence; a tuple as the places that are on, or as it is."""
+    value = setting.value
+    if isinstance(value, tuple) and all(isinstance(item, bool) for item in value):
+        text = ",".join(str(place) for place, on in enumerate(value) if on) or "none"
+    elif isinstance(value, tuple) and setting.name == "dscp_to_priority":
+        text = " ".join(f"{dscp}:{p}" for dscp, p in enumerate(value) if p != -1) or "none"
+    elif isinstance(value, tuple):
+        text = " ".join(str(item) for item in value)
+    else:
+        text = str(value)
+    return Evidence(setting.name, entity, text, note=setting.where)
+
+
+def all_ports(telemetry: HostTelemetry) -> list[Port]:
+    """Return every RDMA port whose state was read."""
+    return [e for e in dict.fromkeys(telemetry.entities(rdma.STATE.name)) if isinstance(e, Port)]
+
+
+def roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
+    """Return the RoCE ports in hardware that have a network interface."""
+    found = []
+    for port in all_ports(telemetry):
+        attributes = telemetry.attributes(port)
+        layer, name = attributes.get("link_layer"), attributes.get("netdev")
+        driver = attributes.get("driver") or telemetry.attributes(port.device).get("driver")
+        kind = "" if driver is None else str(driver.value)
+        if layer is None or layer.value != "Ethernet" or name is None or kind in SOFTWARE:
+            continue
+        netdev = Netdev(port.device.host, str(name.value))
+        found.append(
+            RocePort(port, netdev, kind, telemetry.settings(port), telemetry.settings(netdev))
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class DataClass:
+    """A DSCP that RoCE data of a port carries, and what gives it."""
+
+    dscp: int
+    text: str
+    evidence: Evidence
+
+
+_JOB_TCLASS: Final = ("NCCL_IB_TC", "UCX_IB_TRAFFIC_CLASS")
+
+
+def data_classes(telemetry: HostTelemetry, roce: RocePort) -> list[DataClass]:
+    """Return the classes of RoCE data as far as they are known: forced, by job, by default."""
+    found: list[DataClass] = []
+    forced = roce.settings.get("forced_tclass")
+    for setting in (forced, roce.settings.get("rdma_cm_tclass")):
+        if setting is not None and isinstance(setting.value, int) and 0 < setting.value < 256:
+            text = f"traffic class {setting.value}"
+            dscp = dscp_of_tclass(setting.value)
+            found.append(DataClass(dscp, text, shown(roce.port, setting)))
+    device = roce.settings.get("roce_dscp")
+    if device is not None and isinstance(device.value, int):
+        text = f"DSCP {device.value}"
+        found.append(DataClass(device.value, text, shown(roce.port, device)))
+    if forced is None:
+        for name, value, evidence in job_variables(telemetry, roce.port):
+            if name in _JOB_TCLASS and value.isdecimal() and int(value) < 256:
+                found.append(DataClass(dscp_of_tclass(int(value)), f"{name}={value}", evidence))
+    return found
+
+
+def job_variables(telemetry: HostTelemetry, port: Port) -> Iterator[tuple[str, str, Evidence]]:
+    """Return (name, value, evidence) of the environment of jobs that hold queue pairs here."""
+    seen: set[tuple[str, str]] = set()
+    for fact in telemetry.queue_pairs():
+        if fact.device != port.device:
+            continue
+        pair = QueuePairEntity(fact.device, fact.local_qpn)
+        setting = telemetry.settings(pair).get("job_environment")
+        if setting is None or not isinstance(setting.value, tuple):
+            continue
+        for entry in setting.value:
+            name, _, value = str(entry).partition("=")
+            if (name, value) not in seen:
+                seen.add((name, value))
+                yield name, value, Evidence(name, pair, value, note=setting.where)
