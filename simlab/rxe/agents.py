@@ -7,6 +7,8 @@ all are started side by side.
 
 from __future__ import annotations
 
+import compileall
+import importlib.util
 import os
 import shutil
 import signal
@@ -68,12 +70,21 @@ def start_agents(
 
     Raises LabError where there is no fabric-agent.
     """
+    _compile()
     for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:
         config = lab.folder / f"agent-{host}.yaml"
         (lab.folder / f"cables-{host}.yaml").write_text(yaml.safe_dump(cables_of(lab, host)))
         (lab.folder / "spool" / host).mkdir(parents=True, exist_ok=True)
         config.write_text(yaml.safe_dump(agent_config(lab, host, tuner, interval_s)))
         start_agent(lab, host)
+
+
+def _compile() -> None:
+    """Compile what agents import on this host, once: in the lab it would be done at each start."""
+    for package in ("agent", "collectors"):
+        spec = importlib.util.find_spec(package)
+        for folder in (spec.submodule_search_locations or []) if spec else []:
+            compileall.compile_dir(folder, quiet=2)
 
 
 def start_agent(lab: Lab, host: str) -> Path:

@@ -203,6 +203,8 @@ def _start_vm(
     argv += ["--cpus", str(cpus), "--memory", f"{memory_mib}M", "--cwd", "/"]
     argv += ["--rwdir", str(folder), "--disable-monitor"]
     argv += [f"--qemu-opts=-netdev {','.join(net)} -device virtio-net-pci,netdev=lab"]
+    share = "local,id=lab,path=/,security_model=none,readonly=on,multidevs=remap"
+    argv += [f"--qemu-opts=-fsdev {share} -device virtio-9p-pci,fsdev=lab,mount_tag=lab"]
     argv += ["--exec", str(init)]
     with (folder / "console").open("wb") as console:
         process = subprocess.Popen(
@@ -220,7 +222,13 @@ def _start_vm(
 
 
 def _guest_init(folder: Path) -> str:
-    """First and only program of the VM: network, modules, then the daemon until the lab leaves."""
+    """First and only program of the VM: network, file cache, then the daemon until the lab leaves.
+
+    virtme-ng's view of this host's files is read uncached, which makes an import take five times
+    as long; programs and libraries, which nobody changes meanwhile, are mounted again with a cache.
+    """
+    code = [str(path) for path in (Path(sys.prefix).resolve(), HERE.parents[1])]
+    cached = ["/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu", "/usr/lib/python3*", *code]
     return f"""#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 for path in /sys/class/net/*; do
@@ -233,6 +241,12 @@ for path in /sys/class/net/*; do
   ip route add default via {OUTER_ADDRESS}
 done
 ip link set lo up
+mkdir -p /run/lab
+if mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 lab /run/lab; then
+  for path in {" ".join(cached)}; do
+    [ -d "$path" ] && mount --bind "/run/lab$path" "$path"
+  done
+fi
 ulimit -l unlimited
 exec {PYTHON} -E -s {HERE}/guestd.py 0.0.0.0 {CONTROL_PORT} {folder}/token ''
 """
