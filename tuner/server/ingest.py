@@ -19,11 +19,12 @@ from typing import Final
 from collectors.model.errors import FabricError
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import Key
-from tuner.store.store import Store
+from tuner.store.store import Checked, Store
 
 LOG: Final = logging.getLogger(__name__)
-_MOST_IN_GROUP: Final = 4096
+_MOST_IN_GROUP: Final = 1024
 _MOST_IN_FLIGHT: Final = 512  # items of one stream that wait for the disk
+_MOST_BYTES: Final = 64 << 20  # of all streams
 
 
 @dataclass
@@ -43,7 +44,6 @@ class Stream:
     bad_schemas: dict[bytes, str] = field(default_factory=dict)
     ended: bool = False
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    room: asyncio.Event = field(default_factory=asyncio.Event)
 
     def refuse(self, why: str, *, permanent: bool, seq: int = 0, end: bool = True) -> None:
         """Say why an item (seq) or the stream (0) is refused; after `end` nothing follows."""
@@ -68,8 +68,9 @@ class Entry:
 
     stream: Stream
     seq: int
-    item: pb.Item | None
+    item: Checked | None
     refusal: str = ""
+    size: int = 0
 
 
 class Committer:
@@ -79,27 +80,32 @@ class Committer:
     items and numbers of each group.
     """
 
-    def __init__(self, store: Store, on_commit: Callable[[float, list[pb.Item]], None]) -> None:
+    def __init__(self, store: Store, on_commit: Callable[[float, list[Checked]], None]) -> None:
         self.trouble = ""
         self._store = store
         self._on_commit = on_commit
         self._waiting: deque[Entry] = deque()
+        self._bytes = 0
         self._wake = asyncio.Event()
+        self._room = asyncio.Event()
         self._stopping = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
 
     async def put(self, entry: Entry) -> None:
-        """Queue an entry; waits while its stream has too much on the way.
+        """Queue an entry; waits while its stream, or all together, have too much on the way.
 
         What comes after an item that failed is not queued: it would overtake it.
         """
         stream = entry.stream
-        while stream.in_flight >= _MOST_IN_FLIGHT and not stream.ended:
-            stream.room.clear()
-            await stream.room.wait()
+        while not stream.ended and (
+            stream.in_flight >= _MOST_IN_FLIGHT or self._bytes >= _MOST_BYTES
+        ):
+            self._room.clear()
+            await self._room.wait()
         if stream.ended:
             return
         stream.in_flight += 1
+        self._bytes += entry.size
         self._waiting.append(entry)
         self._wake.set()
 
@@ -140,6 +146,7 @@ class Committer:
             self.trouble = ""
             self._on_commit(time.monotonic() - began, new)
         self._store.noted(new, again)
+        self._leave(group)
         for entry in group:
             stream = entry.stream
             stream.in_flight -= 1
@@ -148,7 +155,6 @@ class Committer:
                 self._store.refused(Key(stream.agent, stream.epoch, entry.seq))
                 stream.refuse(entry.refusal, permanent=True, seq=entry.seq, end=False)
             stream.wake.set()
-            stream.room.set()
 
     def _failed(self, group: list[Entry], error: FabricError) -> None:
         text = f"the tuner cannot store: {error}; it acknowledges nothing until it can"
@@ -157,9 +163,14 @@ class Committer:
         self.trouble = str(error)
         failed = {id(entry.stream): entry.stream for entry in group}
         # Later items of these streams must not overtake the ones that failed.
-        kept = [entry for entry in self._waiting if id(entry.stream) not in failed]
-        self._waiting = deque(kept)
+        dropped = [entry for entry in self._waiting if id(entry.stream) in failed]
+        self._waiting = deque(entry for entry in self._waiting if id(entry.stream) not in failed)
         for stream in failed.values():
             stream.refuse(text, permanent=False)
             stream.in_flight = 0
-            stream.room.set()
+        self._leave([*group, *dropped])
+
+    def _leave(self, entries: list[Entry]) -> None:
+        """Make room where entries are through, or given up."""
+        self._bytes -= sum(entry.size for entry in entries)
+        self._room.set()

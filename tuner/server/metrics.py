@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from collectors.wire import telemetry_pb2 as pb
 from tuner.store.ledger import AgentRecord
-from tuner.store.store import Store
+from tuner.store.store import Checked, Store
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[AgentRecord], int]], ...]] = (
@@ -50,13 +49,13 @@ class Meter:
         )
         self.registry.register(self)
 
-    def committed(self, seconds: float, items: list[pb.Item]) -> None:
+    def committed(self, seconds: float, items: Sequence[Checked]) -> None:
         """Note a group of items that is safe now."""
         self._commit.observe(seconds)
         now_ns = self._now()
-        for item in items:
-            if item.HasField("batch"):
-                self._delay.observe(max(now_ns - item.batch.at_ns, 0) / 1e9)
+        for checked in items:
+            if checked.item.HasField("batch"):
+                self._delay.observe(max(now_ns - checked.item.batch.at_ns, 0) / 1e9)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of one scrape (called by prometheus_client in its own thread)."""

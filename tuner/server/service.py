@@ -74,7 +74,6 @@ class Telemetry(TelemetryServicer):
             await self._answer(stream, receiver, context)
         finally:
             stream.ended = True
-            stream.room.set()
             receiver.cancel()
             with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, grpc.aio.AioRpcError):
                 await receiver
@@ -209,14 +208,14 @@ class Telemetry(TelemetryServicer):
         if bad:
             return Entry(stream, key.seq, None, bad)
         try:
-            self._store.check(item)
+            checked = self._store.check(item)
         except UnknownSchema as error:
             stream.refuse(str(error), permanent=False, seq=key.seq)
             return None
         except Malformed as error:
             LOG.warning("agent %s: refused item %d: %s", stream.agent, key.seq, error)
             return Entry(stream, key.seq, None, str(error))
-        return Entry(stream, key.seq, item)
+        return Entry(stream, key.seq, checked, size=item.ByteSize())
 
     async def _answer(
         self,

@@ -69,11 +69,11 @@ class MemoryStore:
     _newest_ns: int = 0
     _facts: FactBook = field(default_factory=FactBook)
 
-    def add(self, item: pb.Item) -> None:
-        """Take an item of any kind. Raises Malformed."""
+    def add(self, item: pb.Item, numbers: Numbers | None = None) -> None:
+        """Take an item of any kind. numbers: of a batch, decoded before. Raises Malformed."""
         match item.WhichOneof("body"):
             case "batch":
-                self.add_batch(item.batch)
+                self.add_batch(item.batch, numbers)
             case "schema":
                 self.add_schema(item.schema)
             case "facts":
@@ -99,10 +99,10 @@ class MemoryStore:
         self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json, parsed)
         self._saw(facts.agent, facts.at_ns)
 
-    def add_batch(self, batch: pb.Batch) -> None:
+    def add_batch(self, batch: pb.Batch, numbers: Numbers | None = None) -> None:
         """Take a batch of a schema that was taken before. Raises Malformed."""
         route = self._route(batch)
-        numbers = decode_batch(batch, route.schema)
+        numbers = numbers or decode_batch(batch, route.schema)
         placement = route.placements.get(batch.present)
         if placement is None:
             if len(route.placements) > 256:

@@ -17,6 +17,7 @@ from collectors.wire.pack import check_schema, columns_of
 from tuner.store.arithmetic import Ints, Values
 
 _MOST_NS: Final = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
+_NO_FLOATS: Final = np.zeros(0, np.float64)
 
 
 @dataclass(frozen=True)
@@ -86,25 +87,34 @@ class Numbers:
 def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
     """Return the arrays of a batch. Raises Malformed unless it fits its schema."""
     cells_of_ints, cells_of_floats = schema.cells(batch.present)
-    ints, floats = np.array(batch.ints, np.uint64), np.array(batch.floats, np.float64)
-    if len(ints) != len(cells_of_ints) or len(floats) != len(cells_of_floats):
+    if len(batch.ints) != len(cells_of_ints) or len(batch.floats) != len(cells_of_floats):
         raise Malformed("batch", "unpack", "bitmap and numbers disagree")
-    if len(floats) and not np.isfinite(floats).all():
-        raise Malformed("batch", "unpack", "a float is not finite")
-    rows = len(schema.entities)
-    at_ns = _times(batch.at_ns, batch.at_offset_ns, rows)
-    offsets = batch.mono_offset_ns or batch.at_offset_ns
-    return Numbers(ints, floats, at_ns, _times(batch.mono_ns, offsets, rows))
+    ints, floats = np.array(batch.ints, np.uint64), _NO_FLOATS
+    if len(cells_of_floats):
+        floats = np.array(batch.floats, np.float64)
+        if not np.isfinite(floats).all():
+            raise Malformed("batch", "unpack", "a float is not finite")
+    return Numbers(ints, floats, *_times(batch, len(schema.entities)))
 
 
-def _times(first: int, offsets: Sequence[int], rows: int) -> Ints:
-    if first > _MOST_NS:
+def _times(batch: pb.Batch, rows: int) -> tuple[Ints, Ints]:
+    """Return wall clock and monotonic time of each row."""
+    offsets = _offsets(batch.at_offset_ns, rows)
+    mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
+    if batch.at_ns > _MOST_NS or batch.mono_ns > _MOST_NS:
         raise Malformed("batch", "unpack", "a time is out of range")
-    if not offsets:
-        return np.full(rows, first, np.int64)
-    if len(offsets) != rows:
-        raise Malformed("batch", "unpack", f"{len(offsets)} time offsets for {rows} entities")
-    times = np.array(offsets, np.int64) + first  # below 3/4 of 2^64: too large shows as negative
+    times = np.empty((2, rows), np.int64)
+    times[0], times[1] = offsets, mono_offsets
+    times += np.array([[batch.at_ns], [batch.mono_ns]], np.int64)
+    # Sums stay below 3/4 of 2^64: one that is too large shows as negative.
     if rows and times.min() < 0:
         raise Malformed("batch", "unpack", "a time is out of range")
-    return times
+    return times[0], times[1]
+
+
+def _offsets(offsets: Sequence[int], rows: int) -> Ints | int:
+    if not offsets:
+        return 0
+    if len(offsets) != rows:
+        raise Malformed("batch", "unpack", f"{len(offsets)} time offsets for {rows} entities")
+    return np.array(offsets, np.int64)

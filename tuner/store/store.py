@@ -19,7 +19,7 @@ from collectors.wire.segment import translate
 from tuner.store.disk import DiskStore, Retention
 from tuner.store.ledger import Ledger
 from tuner.store.memory import MemoryStore
-from tuner.store.schemas import decode_batch
+from tuner.store.schemas import Numbers, decode_batch
 from tuner.store.window import Window
 
 LOG: Final = logging.getLogger(__name__)
@@ -35,6 +35,14 @@ class Limits:
 
     age_ns: int = 900 * 10**9
     max_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An item that can be stored. numbers: of a batch, decoded once for disk and window."""
+
+    item: pb.Item
+    numbers: Numbers | None = None
 
 
 class Store:
@@ -62,8 +70,9 @@ class Store:
         """What is known of the agents and their numbers."""
         return self._disk.ledger
 
-    def check(self, item: pb.Item) -> None:
+    def check(self, item: pb.Item) -> Checked:
         """Raise Malformed or UnknownSchema unless the item can be stored; learn a schema."""
+        numbers = None
         match item.WhichOneof("body"):
             case "schema":
                 self.memory.add_schema(item.schema)
@@ -72,39 +81,40 @@ class Store:
                 if schema is None:
                     where = f"batch {item.batch.agent}/{item.batch.epoch}/{item.batch.seq}"
                     raise UnknownSchema(where, "store", "its schema is unknown here; send it again")
-                decode_batch(item.batch, schema)
+                numbers = decode_batch(item.batch, schema)
             case "facts":
                 parse_facts(item.facts.json)
             case kind:
                 raise Malformed("item", "store", f"unexpected {kind or 'empty item'}")
+        return Checked(item, numbers)
 
-    def sort_out(self, items: Sequence[pb.Item]) -> tuple[list[pb.Item], list[Key]]:
+    def sort_out(self, items: Sequence[Checked]) -> tuple[list[Checked], list[Key]]:
         """Return the items that are new, and the keys of those that are resends."""
         seen: set[Key] = set()
         new, again = [], []
-        for item in items:
-            key = key_of(item)
+        for checked in items:
+            key = key_of(checked.item)
             if key is None:
                 continue
             if key in seen or self.ledger.knows(key):
                 again.append(key)
                 continue
             seen.add(key)
-            new.append(item)
+            new.append(checked)
         return new, again
 
-    def commit(self, items: Sequence[pb.Item]) -> None:
-        """Return once checked, new items are safe on disk. Blocks; call `noted` afterwards.
+    def commit(self, new: Sequence[Checked]) -> None:
+        """Return once new items are safe on disk. Blocks; call `noted` afterwards.
 
         Raises Denied or Unavailable (full disk): then none of them is stored.
         """
-        self._disk.commit(items, self._now())
+        self._disk.commit([checked.item for checked in new], self._now())
 
-    def noted(self, new: Sequence[pb.Item], again: Sequence[Key] = ()) -> None:
+    def noted(self, new: Sequence[Checked], again: Sequence[Key] = ()) -> None:
         """Take items into ledger and window that are safe now, and count resends."""
-        self._disk.noted(new)
-        for item in new:
-            self.memory.add(item)
+        self._disk.noted([checked.item for checked in new])
+        for checked in new:
+            self.memory.add(checked.item, checked.numbers)
         for key in again:
             self.ledger.record(key.agent).duplicates += 1
 

@@ -35,9 +35,9 @@ def take(store: Store, items: list[pb.Item]) -> int:
     """As the server does; return how many were new."""
     numbered = []
     for item in items:
-        store.check(item)
+        checked = store.check(item)
         if item.WhichOneof("body") != "schema":
-            numbered.append(item)
+            numbered.append(checked)
     new, again = store.sort_out(numbered)
     store.commit(new)
     store.noted(new, again)
