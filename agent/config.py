@@ -147,6 +147,12 @@ class InfiniBand(Struct, frozen=True, forbid_unknown_fields=True):
     routes: bool = True
 
 
+class Switches(Struct, frozen=True, forbid_unknown_fields=True):
+    """Switches to read from here: an inventory file of its own, beside this file or absolute."""
+
+    inventory: str
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file.
 
@@ -163,6 +169,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     metrics: Metrics | None = Metrics()
     uplink: Uplink | None = None
     infiniband: tuple[InfiniBand, ...] = ()
+    switches: Switches | None = None
 
 
 def read_config(path: Path | None) -> Config:

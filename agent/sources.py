@@ -171,4 +171,18 @@ def _infiniband(config: Config, file: str) -> Iterator[Job]:
         )
 
 
-_SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (_host, _infiniband)
+def _switches(config: Config, file: str) -> Iterator[Job]:
+    if config.switches is None:
+        return
+    from agent.switches import builders
+
+    inventory = Path(file).parent / config.switches.inventory
+    for name, build, interval_s in builders(inventory):
+        yield Job(name, build, interval_s, interval_s * 0.95)
+
+
+_SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (
+    _host,
+    _infiniband,
+    _switches,
+)

@@ -2,40 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from collectors.model.entities import Interface, Switch
-
-LAG_TYPE: Final = 161  # ieee8023adLag: its counters are the sum of its members'
-_LAG = re.compile(r"(?i)(port-?channel|po\d|bond|ae\d)")
-_BACKPLANE = re.compile(r"Ethernet-(BP|IB|Rec)")
-_NO_PORT = re.compile(
-    r"(?i)(vlan|loopback|lo\d*$|null|mgmt|management|irb|vxlan|tunnel|docker|veth)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which interfaces to read, by regular expression on the whole name.
-
-    include: read also what is left out otherwise (aggregates, backplane, virtual interfaces).
-    exclude: wins over all.
-    """
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-
-    def wants(self, name: str, if_type: int | None = None) -> bool:
-        """Tell whether to read an interface of this name and ifType."""
-        if any(re.fullmatch(pattern, name) for pattern in self.exclude):
-            return False
-        if any(re.fullmatch(pattern, name) for pattern in self.include):
-            return True
-        if if_type == LAG_TYPE or _LAG.match(name) or _BACKPLANE.match(name):
-            return False
-        return not _NO_PORT.match(name)
+from collectors.targets.wanted import Wanted
 
 
 def text(value: Any) -> str:
@@ -54,14 +24,17 @@ def interfaces(
     descriptions: dict[int, Any],
     types: dict[int, Any],
     wanted: Wanted,
+    aliases: dict[str, str],
 ) -> dict[int, Interface | None]:
     """Return ifIndex -> interface, None where it is not to be read.
 
-    The name is ifName; where that is empty or absent, ifDescr.
+    The name is ifName; where that is empty or absent, ifDescr. aliases: SONiC shows the vendor's
+    name of a port here; where CONFIG_DB was read, its own name is known.
     """
     found: dict[int, Interface | None] = {}
     for index in names.keys() | descriptions.keys():
         name = text(names.get(index, "")) or text(descriptions.get(index, "")) or f"if{index}"
+        name = aliases.get(name, name)
         kind = types.get(index)
         is_wanted = wanted.wants(name, kind if isinstance(kind, int) else None)
         found[index] = Interface(switch, name) if is_wanted else None

@@ -20,11 +20,12 @@ from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 from collectors.snmp import tables
 from collectors.snmp.facts import fetch_facts
 from collectors.snmp.incarnation import Incarnation
-from collectors.snmp.naming import Wanted, interfaces, text
+from collectors.snmp.naming import interfaces, text
 from collectors.snmp.quirks import quirks_of
 from collectors.snmp.session import Endpoint, Row, Session
 from collectors.snmp.tables import Rule
 from collectors.snmp.walk import Pace, get_known, table, walk
+from collectors.targets.wanted import Wanted
 
 NAME: Final = "snmp"
 _IF_TABLE_LAST_CHANGE: Final = "1.3.6.1.2.1.31.1.5.0"
@@ -40,6 +41,7 @@ class Options:
     max_rows: int = 400_000
     relearn_s: float = 600.0
     deadline_s: float = 20.0
+    aliases: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,6 +79,7 @@ class SnmpPoller:
         self._known: _Known | None = None
         self._last_change: Any = None
         self._late: list[str] = []
+        self._aliases_known = 0
         self.description = ""
 
     @property
@@ -103,6 +106,9 @@ class SnmpPoller:
                 raise
         await self._greet(began)
         facts = None
+        if len(self._options.aliases) != self._aliases_known:  # another transport learnt names
+            self._aliases_known = len(self._options.aliases)
+            self._known = None
         if self._known is None or began.mono_ns - self._known.learnt_ns > self._relearn_ns:
             facts = await self._learn(clock, gaps)
         readings = await self._counters(clock, began, gaps, facts_are_new=facts is not None)
@@ -141,7 +147,9 @@ class SnmpPoller:
         names, descriptions, types = columns
         if not names and not descriptions:
             raise Unavailable(str(self._switch), "snmp", "IF-MIB is empty or hidden by a view")
-        known = interfaces(self._switch, names, descriptions, types, self._options.wanted)
+        known = interfaces(
+            self._switch, names, descriptions, types, self._options.wanted, self._options.aliases
+        )
         self._known = _Known(known, clock().mono_ns, ends=ends)
         facts = await fetch_facts(
             self._session, self._switch, known, self.description, self._pace, ends,

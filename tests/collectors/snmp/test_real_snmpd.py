@@ -8,10 +8,10 @@ import pytest
 
 from collectors.model.entities import Switch
 from collectors.model.errors import Denied, Unavailable
-from collectors.snmp.naming import Wanted
 from collectors.snmp.poller import Options, SnmpPoller
 from collectors.snmp.session import Community, Endpoint, Usm
 from collectors.targets.secret import Secret
+from collectors.targets.wanted import Wanted
 from simlab.switches.daemons import DaemonFailed, snmpd
 
 from .conftest import Clock, values

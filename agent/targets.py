@@ -1,0 +1,86 @@
+"""`fabric-agent targets`: the inventory of switches, tried out. Heavy imports inside commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from agent.targets_test import Answer
+
+app = typer.Typer(help="Switches of an inventory.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    "target", "by", "up", "s", "values", "PFC", "ECN", "queues", "LLDP", "what is not",
+)  # fmt: skip
+SIGNS: Final = {True: "yes", False: "no"}
+
+
+@app.callback()
+def main() -> None:
+    """Switches of an inventory."""
+
+
+@app.command("test")
+def ask(
+    file: Annotated[Path, typer.Argument(help="Inventory of switches, YAML.")],
+    name: Annotated[list[str] | None, typer.Option("--name", help="Only this target.")] = None,
+    form: Annotated[
+        Literal["table", "json"], typer.Option("--format", help="How to print it.")
+    ] = "table",
+    timeout: Annotated[float, typer.Option(help="Seconds for one target.")] = 15.0,
+) -> None:
+    """Ask every target once: what answers, what is supported, how long it takes.
+
+    Exit 1 where a target does not answer over one of its transports.
+    """
+    from agent.switches import Switchboard
+    from agent.targets_test import ask_all
+    from collectors.model.errors import FabricError
+
+    try:
+        board = Switchboard(file)
+    except FabricError as error:
+        typer.echo(f"fabric-agent: {error}", err=True)
+        raise typer.Exit(1) from error
+    known = [target.name for target in board.inventory.targets]
+    for wanted in name or ():
+        if wanted not in known:
+            typer.echo(f"fabric-agent: {file}: no target {wanted!r}", err=True)
+            raise typer.Exit(1)
+    answers = ask_all(board, tuple(name or known), timeout)
+    if form == "json":
+        import msgspec
+
+        print(msgspec.json.encode(answers).decode())
+    else:
+        _print(answers)
+    if not all(answer.answers for answer in answers):
+        raise typer.Exit(1)
+
+
+def _print(answers: tuple[Answer, ...]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        "target", "by", "up", "s", "values", "PFC", "ECN", "queues", "LLDP", "what is not"
+    )
+    for column in (3, 4):
+        table.columns[column].justify = "right"
+    for row in answers:
+        table.add_row(
+            row.target,
+            row.transport,
+            SIGNS[row.answers],
+            f"{row.seconds:.2f}",
+            str(row.values),
+            SIGNS[row.pfc],
+            SIGNS[row.ecn],
+            SIGNS[row.queues],
+            str(row.neighbours),
+            row.error or ", ".join(row.lacks[:4]) + (" ..." if len(row.lacks) > 4 else ""),
+        )
+    Console(width=None if Console().is_terminal else 100).print(table)

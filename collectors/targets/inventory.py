@@ -1,0 +1,189 @@
+"""The inventory of switches: one YAML file, typed; secrets by reference, never by value.
+
+Every error is one line that names the file and the path in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from collectors.model.entities import Switch
+from collectors.model.errors import ConfigInvalid
+from collectors.targets.secret import Secret
+
+Seconds = Annotated[float, Meta(gt=0, le=86400)]
+TcpPort = Annotated[int, Meta(ge=1, le=65535)]
+Platform = Literal["eos", "nxos", "junos", "sonic", "nvue", "onyx", "openconfig", "other"]
+
+
+class CredentialRef(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where secrets are: environment variables or files. user is no secret."""
+
+    user: str = ""
+    password_env: str = ""
+    password_file: str = ""
+    community_env: str = ""
+    community_file: str = ""
+    auth: Literal["", "md5", "sha", "sha256", "sha512"] = "sha256"
+    priv: Literal["", "aes", "aes256"] = "aes"
+    priv_password_env: str = ""
+    priv_password_file: str = ""
+
+
+class Snmp(Struct, frozen=True, forbid_unknown_fields=True):
+    """SNMP of a target. repeats: requests after the first. max_repetitions: rows of a reply."""
+
+    credentials: str
+    port: TcpPort = 161
+    timeout: Seconds = 2.0
+    repeats: Annotated[int, Meta(ge=0, le=10)] = 1
+    max_repetitions: Annotated[int, Meta(ge=5, le=500)] = 60
+    relearn: Seconds = 600.0
+
+
+class TlsFiles(Struct, frozen=True, forbid_unknown_fields=True):
+    """PEM files. trust_first accepts any certificate: for labs."""
+
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    server_name: str = ""
+    trust_first: bool = False
+
+
+class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
+    """gNMI of a target; tls null is plain text. paths: instead of the platform's own."""
+
+    credentials: str = ""
+    port: TcpPort | None = None
+    tls: TlsFiles | None = None
+    timeout: Seconds = 10.0
+    max_message_bytes: Annotated[int, Meta(ge=1 << 16)] = 64 << 20
+    on_change_only: bool = False
+    gzip: bool = False
+    paths: tuple[str, ...] = ()
+
+
+class SonicDb(Struct, frozen=True, forbid_unknown_fields=True):
+    """Redis of a SONiC switch."""
+
+    port: TcpPort = 6379
+    credentials: str = ""
+    timeout: Seconds = 5.0
+
+
+class Target(Struct, frozen=True, forbid_unknown_fields=True):
+    """One switch. config: a configuration in a backup folder, read for settings.
+
+    include, exclude: regular expressions on whole interface names.
+    """
+
+    name: str
+    address: str
+    platform: Platform
+    group: str = ""
+    interval: Seconds | None = None
+    snmp: Snmp | None = None
+    gnmi: Gnmi | None = None
+    sonic_db: SonicDb | None = None
+    config: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def switch(self) -> Switch:
+        """The entity that its readings carry: the name here, the same over every transport."""
+        return Switch(self.name, self.name)
+
+
+class Inventory(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file. interval: of targets and groups that have none; groups: name -> interval."""
+
+    targets: tuple[Target, ...]
+    credentials: dict[str, CredentialRef] = {}
+    interval: Seconds = 10.0
+    groups: dict[str, Seconds] = {}
+
+    def interval_of(self, target: Target) -> float:
+        """Return how often to read a target: its own, its group's, the file's."""
+        return target.interval or self.groups.get(target.group) or self.interval
+
+
+def read_inventory(path: Path) -> Inventory:
+    """Return the inventory of a file. Raises ConfigInvalid."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigInvalid(str(path), "read inventory", why) from error
+    return parse_inventory(text, str(path))
+
+
+def parse_inventory(text: str, file: str) -> Inventory:
+    """Return the inventory of a YAML text. Raises ConfigInvalid."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{file}:{mark.line + 1}" if mark else file
+        raise ConfigInvalid(
+            where, "read inventory", getattr(error, "problem", "no YAML")
+        ) from error
+    try:
+        inventory = msgspec.convert(values, Inventory)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `")
+        raise ConfigInvalid(file, where.rstrip("`") or "$", what) from error
+    _check(inventory, file)
+    return inventory
+
+
+def _check(inventory: Inventory, file: str) -> None:
+    seen: set[str] = set()
+    for place, target in enumerate(inventory.targets):
+        where = f"$.targets[{place}]"
+        if target.name in seen:
+            raise ConfigInvalid(file, where, f"the name {target.name!r} stands twice")
+        seen.add(target.name)
+        if not (target.snmp or target.gnmi or target.sonic_db or target.config):
+            raise ConfigInvalid(file, where, "needs one of snmp, gnmi, sonic_db, config")
+        if target.group and target.group not in inventory.groups:
+            raise ConfigInvalid(file, f"{where}.group", f"no group {target.group!r} in $.groups")
+        for name in (
+            target.snmp.credentials if target.snmp else "",
+            target.gnmi.credentials if target.gnmi else "",
+            target.sonic_db.credentials if target.sonic_db else "",
+        ):
+            if name and name not in inventory.credentials:
+                raise ConfigInvalid(file, where, f"no credentials {name!r} in $.credentials")
+        for pattern in (*target.include, *target.exclude):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigInvalid(file, where, f"{pattern!r}: {error}") from error
+
+
+def read_secret(variable: str, file: str, where: str) -> Secret:
+    """Return the secret of a variable or file, empty where neither is named.
+
+    where: for errors, which name the place and never the secret. Raises ConfigInvalid.
+    """
+    if variable:
+        text = os.environ.get(variable)
+        if text is None:
+            raise ConfigInvalid(where, "read secret", f"environment variable {variable} is not set")
+        return Secret(text)
+    if not file:
+        return Secret("")
+    try:
+        return Secret(Path(file).read_text(encoding="utf-8").strip("\r\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigInvalid(where, f"read secret file {file}", why) from error

@@ -1,0 +1,61 @@
+"""The inventory: typed, errors with file and path, secrets by reference only."""
+
+import pytest
+
+from collectors.model.errors import ConfigInvalid
+from collectors.targets.inventory import parse_inventory, read_inventory, read_secret
+from collectors.targets.secret import Secret
+
+GOOD = """
+interval: 10
+groups: {pod1: 30}
+credentials:
+  lab: {community_env: LAB_COMMUNITY}
+targets:
+  - {name: leaf1, address: 10.0.0.1, platform: eos, snmp: {credentials: lab}}
+  - {name: leaf2, address: 10.0.0.2, platform: sonic, group: pod1, sonic_db: {}}
+  - {name: leaf3, address: 10.0.0.3, platform: nvue, interval: 5, group: pod1, config: x.yaml}
+"""
+
+
+def test_intervals():
+    inventory = parse_inventory(GOOD, "t.yaml")
+    assert [inventory.interval_of(target) for target in inventory.targets] == [10, 30, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("platform: eos", "platform: ios"), "t.yaml: $.targets[0].platform"),
+        (("credentials: lab}}", "credentials: gone}}"), "no credentials 'gone'"),
+        (("name: leaf2", "name: leaf1"), "'leaf1' stands twice"),
+        (("snmp: {credentials: lab}", "snmp: {credentials: lab, retries: 3}"), "retries"),
+        (("{community_env: LAB_COMMUNITY}", "{community: hello}"), "community"),
+        (("sonic_db: {}", "exclude: ['(']"), "needs one of snmp, gnmi, sonic_db, config"),
+        (("group: pod1, sonic_db", "group: pod9, sonic_db"), "no group 'pod9'"),
+        (("targets:", "targets: ["), "t.yaml:"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_its_place(change, why):
+    with pytest.raises(ConfigInvalid) as caught:
+        parse_inventory(GOOD.replace(*change), "t.yaml")
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigInvalid, match="No such file"):
+        read_inventory(tmp_path / "gone.yaml")
+
+
+def test_secrets_do_not_show(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORD", "hunter2")
+    secret = read_secret("WORD", "", "here")
+    assert secret.reveal() == "hunter2"
+    assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
+    with pytest.raises(TypeError):
+        __import__("pickle").dumps(secret)
+    with pytest.raises(ConfigInvalid, match="variable GONE is not set"):
+        read_secret("GONE", "", "here")
+    (tmp_path / "word").write_text("hunter3\n")
+    assert read_secret("", str(tmp_path / "word"), "here") == Secret("hunter3")
