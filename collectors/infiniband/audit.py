@@ -7,7 +7,7 @@ from typing import Any
 
 from collectors.codec import mad_cc, mad_smp
 from collectors.infiniband.discovery import Miss
-from collectors.infiniband.readings import thing_of
+from collectors.infiniband.readings import data_lanes, thing_of
 from collectors.infiniband.topology import End, Node, Topology
 from collectors.infiniband.transactor import Answer, Failure, Transactor
 from collectors.model.facts import Setting
@@ -38,7 +38,7 @@ def port_settings(topology: Topology) -> list[Setting]:
                     if part
                 ),
                 "rdma_mtu_bytes": port.mtu,
-                "ib_operational_vls": _vls(info["OperationalVLs"]),
+                "ib_operational_vls": data_lanes(info["OperationalVLs"]),
                 "ib_vl_high_limit": info["VLHighLimit"],
             }
             if node.is_switch:
@@ -50,11 +50,6 @@ def port_settings(topology: Topology) -> list[Setting]:
 
 def _words(mask: int, names: dict[int, str]) -> str:
     return " ".join(name for bit, name in names.items() if mask & bit)
-
-
-def _vls(code: int) -> int:
-    """Return the number of data VLs of the code: 1, 2, 4, 8, 15."""
-    return {1: 1, 2: 2, 3: 4, 4: 8, 5: 15}.get(code, 0)
 
 
 def fetch_settings(
@@ -126,7 +121,7 @@ def _ask_lanes(transactor: Transactor, node: Node, made: list[Setting], misses: 
     live = [n for n, port in node.ports.items() if n and port.is_up]
     for number in live:
         port = node.ports[number]
-        if _vls(port.info.get("OperationalVLs", 0)) < 2:
+        if data_lanes(port.info.get("OperationalVLs", 0)) < 2:
             continue
         entity = node.entity(number)
 

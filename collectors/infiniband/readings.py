@@ -103,7 +103,8 @@ def port_readings(
 def counter_readings(topology: Topology, swept: Swept, when: When) -> Iterator[Reading]:
     """Return the counters of a sweep; each port at the time at which its own came."""
     for end, attributes in swept.ports.items():
-        entity = topology.nodes[end.guid].entity(end.port)
+        node = topology.nodes[end.guid]
+        entity, slots = node.entity(end.port), _slots(node.ports[end.port])
         instant = when(end)
         values: dict[Column, int | float] = {}
         for name, fields in attributes.items():
@@ -112,11 +113,20 @@ def counter_readings(topology: Topology, swept: Swept, when: When) -> Iterator[R
                 if field in fields:
                     values[column] = fields[field]
             for field, column, kind in slotted:
-                # lanes and levels that never counted anything are mostly not in use
                 for index, value in enumerate(fields.get(field, ())):
-                    if value:
+                    if value or index < slots[kind]:
                         yield Reading(Slot(entity, kind, index), {column: value}, instant)
         yield Reading(entity, values, instant)
+
+
+def _slots(port: IbPort) -> dict[SlotKind, int]:
+    """Return how many lanes and levels of a port are in use; what else counts shows itself."""
+    return {"vl": data_lanes(port.info.get("OperationalVLs", 0)), "sl": 1, "lane": port.width}
+
+
+def data_lanes(code: int) -> int:
+    """Return the number of data VLs of an OperationalVLs code: 1, 2, 4, 8, 15."""
+    return {1: 1, 2: 2, 3: 4, 4: 8, 5: 15}.get(code, 0)
 
 
 def route_load_readings(topology: Topology, when: Instant) -> Iterator[Reading]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from collectors.codec import mad_smp
+from collectors.infiniband.tiers import infer_tiers
 from collectors.infiniband.topology import End, IbPort, Node, Topology
 from collectors.model.errors import ConfigInvalid
 
@@ -152,16 +153,19 @@ def assign_lids(topology: Topology) -> None:
 
 
 def route_minhop(topology: Topology) -> None:
-    """Fill the forwarding tables with shortest paths, spread over equal ports by destination.
+    """Fill the forwarding tables with shortest paths, balanced as a fat tree wants them.
 
-    Destinations take turns over the equal ports of a switch, least used first, as OpenSM's
-    minhop engine does; good enough for a lab without a subnet manager.
+    Of equal ports a switch of tier t takes the one that digit t of the destination's number says
+    (d-mod-k, Zahavi 2012), so that all-to-all traffic is even in a complete tree; good enough for
+    a lab without a subnet manager.
     """
     owners = topology.by_lid()
     top = max(owners, default=0)
     tables = {node.guid: bytearray(b"\xff" * (top + 1)) for node in topology.switches()}
     cables = _switch_cables(topology)
-    use: dict[tuple[int, int], int] = {}
+    tiers = infer_tiers(topology)
+    hosts = [lid for lid, end in sorted(owners.items()) if not topology.nodes[end.guid].is_switch]
+    rank = {lid: number for number, lid in enumerate(hosts)}
     for target, lids in _lids_by_switch(topology, owners).items():
         distance = _distances(cables, target)
         for guid, table in tables.items():
@@ -171,7 +175,9 @@ def route_minhop(topology: Topology) -> None:
                     table[lid] = number
             elif here is not None:
                 equal = [number for number, peer in cables[guid] if distance[peer] == here - 1]
-                _spread(guid, table, lids, equal, use)
+                divisor = len(equal) ** tiers.get(guid, 0)
+                for lid, _ in lids:
+                    table[lid] = equal[rank.get(lid, 0) // divisor % len(equal)]
     for guid, table in tables.items():
         topology.nodes[guid].lft = bytes(table)
         topology.nodes[guid].lft_top = top
@@ -212,19 +218,3 @@ def _distances(cables: dict[int, list[tuple[int, int]]], target: int) -> dict[in
                 distance[peer] = distance[guid] + 1
                 queue.append(peer)
     return distance
-
-
-def _spread(
-    guid: int,
-    table: bytearray,
-    lids: list[tuple[int, int]],
-    equal: list[int],
-    use: dict[tuple[int, int], int],
-) -> None:
-    for lid, number in lids:
-        if number == 0:  # a switch's own LID carries no traffic worth balancing
-            table[lid] = equal[0]
-            continue
-        best = min(equal, key=lambda port: use.get((guid, port), 0))
-        use[guid, best] = use.get((guid, best), 0) + 1
-        table[lid] = best

@@ -26,6 +26,7 @@ from collectors.model.errors import Unavailable
 _UNSUPPORTED = 3 << 2
 _BAD_VALUE = 7 << 2
 _WIDTH_CODE = {lanes: code for code, lanes in mad_smp.LINK_WIDTH.items()}
+_SPIN_S = 500e-6
 _KIND_CODE = {"ca": 1, "switch": 2, "router": 3}
 
 Oddness = Literal["", "garbage", "truncated", "late", "twice", "other's id", "busy", "wrong port"]
@@ -192,7 +193,8 @@ class FakeSubnet:
                     if self.now() >= until:
                         return None
                     continue
-                time.sleep(left)
+                if left > _SPIN_S:  # a sleep takes longer than it is asked to
+                    time.sleep(left)
         _, _, guid, received = heapq.heappop(self._heap)
         if guid:
             self._pending[guid] -= 1
