@@ -88,6 +88,70 @@ _KNOBS: Final = (
         "the link goes down while it is renegotiated",
         "speed_bps",
     ),
+    Knob(
+        "ib_host_receive_path",
+        "",
+        "What lets an InfiniBand host drain slowly: PCIe, memory, NUMA, its application.",
+        "on {place} check PCIe speed and width of the adapter (lspci -vv), ATS and ACS, relaxed "
+        "ordering, huge pages and NUMA place of the receive buffers, and whether the application "
+        "is stopped or swaps; drain it from jobs meanwhile",
+        "put the host back into service as it was",
+        "none while it is looked at",
+    ),
+    Knob(
+        "opensm_routing_engine",
+        "",
+        "How the subnet manager computes routes (opensm.conf routing_engine).",
+        "set routing_engine to {value} in opensm.conf of the subnet manager and let it re-sweep; "
+        "where switches and manager know adaptive routing, turn it on for the jobs' service level",
+        "set routing_engine to {current} again",
+        "routes change: packets in flight on changed routes may be lost and sent again",
+    ),
+    Knob(
+        "opensm_congestion_control",
+        "",
+        "Congestion control of the subnet (opensm.conf congestion_control and cc_*).",
+        "set congestion_control to {value} in opensm.conf, with the threshold, marking rate and "
+        "timer of the fragment, first on one service level",
+        "set congestion_control to {current} again",
+        "senders slow down where switches mark",
+    ),
+    Knob(
+        "opensm_cc_marking_rate",
+        "count",
+        "Packets between two that a switch marks (opensm.conf cc_sw_cong_setting_marking_rate).",
+        "raise cc_sw_cong_setting_marking_rate to {value} (fewer marks) and compare; sweep it with "
+        "cc_ca_cong_entry_ccti_timer",
+        "set it to {current} again",
+        "senders slow down less",
+        "ib_cc_marking_rate",
+    ),
+    Knob(
+        "opensm_hoq_lifetime",
+        "count",
+        "How long a packet waits for a credit (opensm.conf leaf_head_of_queue_lifetime).",
+        "set leaf_head_of_queue_lifetime to {value} (4.096 us x 2^{value}) once the cause of the "
+        "missing credits is gone",
+        "set it to {current} again",
+        "a longer life spreads congestion, a shorter one discards sooner",
+        "ib_hoq_life",
+    ),
+    Knob(
+        "opensm_vl_arbitration",
+        "",
+        "Weights of the virtual lanes (opensm.conf qos_high_limit, qos_vlarb_high, _low).",
+        "give every lane in use a weight and bound the high-priority ones: {value}",
+        "set the former weights again: {current}",
+        "shares of the lanes change at once",
+    ),
+    Knob(
+        "ib_cabling",
+        "",
+        "Cables of the fabric.",
+        "compare {place} with its like and the cabling plan; plug in what is missing or swapped",
+        "put the cables back as they were",
+        "links that are moved are down meanwhile",
+    ),
 )
 
 KNOBS: Final[Mapping[str, Knob]] = MappingProxyType({knob.name: knob for knob in _KNOBS})

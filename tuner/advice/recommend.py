@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tuner.advice.cure import Cure
-from tuner.advice.cures import host, link, queue
+from tuner.advice.cures import host, infiniband, link, queue
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Diagnosis
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -22,6 +22,14 @@ CURES: Final[Mapping[str, Cure]] = MappingProxyType(
         "receiver-not-ready": host.post_receives,
         "path-marks": queue.relieve,
         "queue-drops": queue.lengthen,
+        "ib-bad-cable": infiniband.repair,
+        "ib-cabling": infiniband.replug,
+        "ib-slow-receiver": infiniband.look_at_host,
+        "ib-oversubscribed-link": infiniband.spread,
+        "ib-routing-hot-spot": infiniband.spread,
+        "ib-hoq-discards": infiniband.outlast,
+        "ib-vl-starvation": infiniband.feed,
+        "ib-congestion-control": infiniband.control,
     }
 )
 """Rule id -> cure. A finding without one is reported and left to people."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import typer
 
-from tuner.cli import model, record, serve, status, suggest
+from tuner.cli import ib, model, record, serve, status, suggest
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -26,3 +26,4 @@ _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
 for command in _COMMANDS:
     app.command()(command)
 app.add_typer(model.app, name="model")
+app.add_typer(ib.app, name="ib")

@@ -9,7 +9,7 @@ from collectors.model.catalogue import infiniband as rows
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Entity, Interface, Port, Wire, display, link
 from collectors.model.metric import Metric
-from tuner.diagnosis.credits import is_elsewhere
+from tuner.diagnosis.credits import credit_waits, is_elsewhere
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -36,6 +36,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     lanes = telemetry.latest_all(rows.LANES.name)
     rates = telemetry.latest_all(rows.DATA_RATE.name)
     usual = _usual(telemetry, fabric)
+    roots = {root.wire: root for root in credit_waits(telemetry, fabric).blamed()}
     findings: dict[Entity, Finding] = {}
     judged = False
     for entity in lanes:
@@ -52,7 +53,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         raw = [item for end in ends for item in _raw_errors(telemetry, end)]
         if errors or below or raw:
             slow = bool(below) and rates.get(entity) is not None
-            findings[subject] = _finding(rule, subject, ends, errors, below, raw, slow=slow)
+            victims = [w for end in ends if end in roots for w in roots[end].victims]
+            findings[subject] = _finding(
+                rule, subject, ends, errors, below, raw, victims, slow=slow
+            )
     missing = () if judged else ("width and cables of InfiniBand ports",)
     return verdict(rule, findings.values(), judged=judged, missing=missing)
 
@@ -154,6 +158,7 @@ def _finding(
     errors: list[Evidence],
     below: list[Evidence],
     raw: list[Evidence],
+    victims: list[Wire],
     *,
     slow: bool,
 ) -> Finding:
@@ -179,9 +184,10 @@ def _finding(
         subject,
         "critical" if errors or below else "warning",
         0.95 if below and errors else 0.9 if errors else 0.8,
-        f"the cable {display(subject)} {' and '.join(what)}",
+        f"the cable {display(subject)} {' and '.join(what)}"
+        + (f"; {len(victims)} ports wait for it" if victims else ""),
         [*below, *errors, *raw],
-        affected=ends,
+        affected=[*ends, *(wire for wire in victims if wire not in ends)],
         explains=explains,
     )
 
