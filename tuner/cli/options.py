@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
@@ -53,10 +54,19 @@ Answer = Annotated[Format, typer.Option("--format", help="how to write the answe
 
 
 def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
-    """Return the window that the options ask for, and its source's name. Raises FabricError."""
+    """Return the window that the options ask for, and its source's name. Raises FabricError.
+
+    A tuner with TLS: FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files.
+    """
+    from tuner.cli.progress import counting
+    from tuner.cli.tls import tls_of
     from tuner.store.sources import open_window
 
-    return open_window(source, "" if source else tuner, since)
+    ca, cert, key = (os.environ.get(f"FABRIC_TUNER_{part}", "") for part in ("CA", "CERT", "KEY"))
+    with counting("reading telemetry") as count:
+        return open_window(
+            source, "" if source else tuner, since, tls=tls_of(ca, cert, key), progress=count
+        )
 
 
 @contextlib.contextmanager

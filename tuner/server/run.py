@@ -27,7 +27,7 @@ _HOUSEKEEPING_S: Final = 5.0
 _GRACE_S: Final = 5.0
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # else a second tuner would silently share the port
-    ("grpc.max_receive_message_length", 16 << 20),
+    ("grpc.max_receive_message_length", 64 << 20),  # facts of ten thousands of queue pairs
     ("grpc.keepalive_time_ms", 20_000),  # finds agents that died without a word
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -68,7 +68,8 @@ async def _serve(config: Config, store: Store, software: str, stop: asyncio.Even
     with _metrics(config, meter):
         await server.start()
         host = config.listen.rpartition(":")[0]
-        LOG.info("listening on %s:%d, store in %s", host, port, config.data)
+        how = "with TLS" if config.tls else "in clear"
+        LOG.info("listening on %s:%d %s, store in %s", host, port, how, config.data)
         committing = asyncio.create_task(committer.run())
         housekeeping = asyncio.create_task(_keep_house(store, committer, service))
         notify(f"READY=1\nSTATUS=listening on {host}:{port}")
@@ -97,7 +98,8 @@ async def _keep_house(store: Store, committer: Committer, service: Telemetry) ->
         notify(f"WATCHDOG=1\nSTATUS={len(service.connected)} agents connected")
         if time.monotonic() >= due:
             due = time.monotonic() + _HOUSEKEEPING_S
-            store.memory.evict(time.time_ns() - store.limits.age_ns)
+            newest_ns = min(time.time_ns(), store.memory.newest_ns)
+            store.memory.evict(newest_ns - store.limits.age_ns)
             try:
                 await committer.in_thread(store.expire)
             except FabricError as error:

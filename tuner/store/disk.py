@@ -23,6 +23,7 @@ from tuner.store.ledger import Ledger, Numbers, Sealed, sync_folder
 
 LOG: Final = logging.getLogger(__name__)
 LEDGER: Final = "ledger.json"
+_FORGOTTEN_AFTER: Final = 7  # times the retention, without data from an agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class DiskStore:
     _writer: SegmentWriter | None = None
     _span: _Span = field(default_factory=_Span)
     _opened_ns: int = 0
+    _now_ns: int = 0
     _written: set[bytes] = field(default_factory=set)
     _facts: dict[tuple[str, str], pb.Facts] = field(default_factory=dict)
     _saved: set[str] = field(default_factory=set)  # segments whose numbers the ledger has on disk
@@ -94,8 +96,9 @@ class DiskStore:
                 if self._once(item, seen, counted=known is not None):
                     yield item
             if known is None:
+                facts = path.stat()
                 self.ledger.sealed[path.name] = Sealed(
-                    span.oldest_ns, span.newest_ns, path.stat().st_size
+                    span.oldest_ns, span.newest_ns, facts.st_mtime_ns, facts.st_size
                 )
         for name in set(self.ledger.sealed) - {path.name for path in paths}:
             del self.ledger.sealed[name]
@@ -105,6 +108,7 @@ class DiskStore:
 
         Raises Denied or Unavailable (full disk): then none of them is in the store.
         """
+        self._now_ns = now_ns
         writer = self._writer
         if writer is None or self._is_full(writer, now_ns):
             writer = self._rotate(now_ns)
@@ -180,8 +184,12 @@ class DiskStore:
         """Delete the oldest segments while they are too old or too many. Raises Denied..."""
         kept = sorted(self.ledger.sealed.items())
         size = sum(segment.size for _, segment in kept)
+        # Neither a tuner's clock that jumps ahead nor an agent's may cost what is young.
+        newest = max([self._span.newest_ns, *(segment.newest_ns for _, segment in kept)])
+        begin = min(now_ns, newest) - self.retention.age_ns
+        self.ledger.forget(begin - _FORGOTTEN_AFTER * self.retention.age_ns)
         for name, segment in kept:
-            old = segment.newest_ns < now_ns - self.retention.age_ns
+            old = segment.written_ns < begin
             if name not in self._saved or not (old or size > self.retention.max_bytes):
                 break
             path = self.folder / name
@@ -251,7 +259,7 @@ class DiskStore:
         if writer is not None:
             writer.close()
             self.ledger.sealed[writer.path.name] = Sealed(
-                self._span.oldest_ns, self._span.newest_ns, writer.size
+                self._span.oldest_ns, self._span.newest_ns, self._now_ns, writer.size
             )
 
     def _undo(self, writer: SegmentWriter, size: int) -> None:

@@ -84,10 +84,15 @@ class AgentRecord(msgspec.Struct):
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """A segment that is complete: wall clock of its oldest and newest item, size in bytes."""
+    """A segment that is complete.
+
+    oldest_ns, newest_ns: wall clock of its items, by the agents' clocks. written_ns: when it was
+    completed, by the tuner's. size: in bytes.
+    """
 
     oldest_ns: int
     newest_ns: int
+    written_ns: int
     size: int
 
 
@@ -134,6 +139,12 @@ class Ledger:
         record = self.agents.get(agent)
         numbers = None if record is None else record.epochs.get(epoch)
         return 0 if numbers is None else numbers.high
+
+    def forget(self, before_ns: int) -> None:
+        """Forget agents whose newest batch is older."""
+        for agent, record in list(self.agents.items()):
+            if 0 < record.last_batch_at_ns < before_ns:
+                del self.agents[agent]
 
     def save(self, path: Path) -> None:
         """Replace the file at once. Raises Denied or Unavailable."""

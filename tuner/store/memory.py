@@ -144,8 +144,14 @@ class MemoryStore:
         """Bytes of all numbers and their times."""
         return sum(block.nbytes for group in self._groups.values() for block in group.blocks)
 
-    def window(self, since_ns: int = 0, until_ns: int = FOREVER_NS) -> Window:
-        """Return what is known of a span of wall-clock time; later additions do not change it."""
+    def window(
+        self, since_ns: int = 0, until_ns: int = FOREVER_NS, now_ns: int | None = None
+    ) -> Window:
+        """Return what is known of a span of wall-clock time; later additions do not change it.
+
+        now_ns: given, the end of the window for people; what has later times, from clocks that
+        are ahead, is in it all the same.
+        """
         panels = [
             panel
             for group in self._groups.values()
@@ -158,7 +164,7 @@ class MemoryStore:
         ]
         return Window(
             since_ns,
-            until_ns,
+            until_ns if now_ns is None else now_ns,
             panels,
             tuple(self._entities),
             tuple(self._facts.current(until_ns)),

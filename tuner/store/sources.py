@@ -76,7 +76,7 @@ def open_window(
     items = fetch(target, pb.Span(since_ns=max(since_ns, 0)), tls)
     store = _memory(_counted(items, progress))
     # An agent whose clock is ahead is not to be missed.
-    return store.window(max(since_ns, 0), FOREVER_NS), f"tuner={target}"
+    return store.window(max(since_ns, 0), FOREVER_NS, until_ns), f"tuner={target}"
 
 
 def parse_span(text: str) -> int:

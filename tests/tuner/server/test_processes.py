@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -139,6 +140,22 @@ def test_own_metrics_count_what_happened(tmp_path):
         ):
             assert line in text, text
         assert "fabric_tuner_ingest_delay_seconds_count 11.0" in text
+
+
+@pytest.mark.lab_prom
+def test_own_metrics_satisfy_promtool(tmp_path):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed")
+    metrics = free_port()
+    with Serving(tmp_path / "data", "--metrics", f"127.0.0.1:{metrics}") as serving:
+        up, sender = Uplink(), Sender(serving.target, "node1")
+        sender.start()
+        sender.put(batch(up, 0))
+        sender.finish()
+        text = urlopen(f"http://127.0.0.1:{metrics}/metrics").read()
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True)
+    assert (checked.returncode, checked.stderr + checked.stdout) == (0, b"")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")

@@ -258,3 +258,35 @@ def test_the_ledger_survives_its_file(tmp_path):
     other.load(tmp_path / "ledger.json")
     assert other.agents == ledger.agents
     assert other.agents["a"].missing == 2
+
+
+def test_clocks_that_jump_cost_nothing_young_and_keep_nothing_old(tmp_path):
+    """The tuner's clock jumps years ahead; one agent's clock always was."""
+    clock, up, ahead = Clock(), Uplink(), Uplink("ahead")
+    kept = {"age_ns": 20 * SECOND, "segment_ns": SECOND}
+    store = opened(tmp_path, clock, **kept)
+    for n in range(50):
+        clock.now_ns = at(n).at_ns
+        take(store, batch(up, n) + batch(ahead, n + 10**8))
+    names = [path.name for path in segments(tmp_path)]
+    assert 18 <= len(names) <= 24
+    clock.now_ns = at(10**9).at_ns
+    store.expire()
+    crash(store)
+    again = opened(tmp_path, clock, **kept)
+    seqs = [i.batch.seq for i in again.read(0, 2**62, ["node1"]) if i.HasField("batch")]
+    assert seqs[-1] == 50
+    clock.now_ns = at(5).at_ns  # and backwards
+    take(again, batch(up, 51))
+    again.expire()
+    assert [i.batch.seq for i in again.read(0, 2**62, ["node1"])][-1] == 51
+
+
+def test_agents_that_are_long_gone_are_forgotten(tmp_path):
+    clock, gone, here = Clock(), Uplink("gone"), Uplink("here")
+    store = opened(tmp_path, clock, age_ns=10 * SECOND, segment_ns=SECOND)
+    take(store, batch(gone, 0))
+    for n in range(0, 120, 5):
+        clock.now_ns = at(n).at_ns
+        take(store, batch(here, n))
+    assert set(store.ledger.agents) == {"here"}
