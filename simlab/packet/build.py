@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,6 +47,14 @@ def ps(seconds: float) -> int:
     return round(seconds * PS)
 
 
+def memory(words: int) -> Ints:
+    """Return a zeroed vector on whole pages, huge ones where the kernel has them."""
+    region = mmap.mmap(-1, 8 * words)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        region.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(region, dtype=np.int64)
+
+
 class _Space:
     """Hands out regions of the vector one after the other, each on a cache line."""
 
@@ -87,9 +96,10 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     messages = space.take(len(traffic.messages) * at.MSG_WORDS)
     lists, list_words = _dependency_words(traffic)
     list_at = space.take(list_words)
-    starts = sum(1 for m in traffic.messages if m.free > 0)
+    starts = sum(1 for m in traffic.messages if m.free > 0 and not m.gates)
     start_at = space.take(2 * starts)
-    heap_words = 2 * (2 + sum(m.repeat for m in traffic.messages if m.after and m.delay_s > 0))
+    delayed = (m for m in traffic.messages if m.delay_s > 0 or m.gate_delay_s > 0)
+    heap_words = 2 * (2 + sum(m.repeat for m in delayed))
     heap = space.take(heap_words)
     words = model.transport.window_packets // 32 + 1 if model.transport.selective_repeat else 0
     maps = space.take(2 * words * slots)
@@ -97,7 +107,7 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     flowlets = space.take(1 + 2 * slots * len(topology.switches) if flowlet else 1)
     watch = space.take(ports)
     pool = space.take(1024 * at.PKT_WORDS)
-    s = np.zeros(space.end, dtype=np.int64)
+    s = memory(space.end)
     floats = at.RP_FLOATS * len(profiles) + at.FLOAT_WORDS * slots
     f = np.zeros(floats, dtype=np.float64)
     state = State(
@@ -189,9 +199,8 @@ def _dependency_words(traffic: Traffic) -> tuple[list[list[int]], int]:
     successors: list[list[int]] = [[] for _ in traffic.messages]
     words = 0
     for index, message in enumerate(traffic.messages):
-        if message.after:
-            words += 1 + len(message.after)
-        for before in message.after:
+        words += sum(1 + len(row) for row in (message.after, message.gates) if row)
+        for before in {*message.after, *message.gates}:
             successors[before].append(index)
     return successors, words + sum(1 + len(row) for row in successors if row)
 
@@ -241,6 +250,9 @@ def _fill_header(s: Ints, model: Model) -> None:
         at.FLOWLET_GAP: ps(model.balancing.flowlet_gap_s),
         at.SPRAY: _PICK[model.balancing.spread],
         at.INFINIBAND: model.infiniband is not None,
+        at.WINDOW_PACKETS: wire.window_packets,
+        at.RECEIVE_REQUESTS: model.host.receive_requests,
+        at.RECEIVE_INTERVAL: ps(model.host.receive_interval_s),
     }
     for word, value in values.items():
         s[word] = int(value)
@@ -349,9 +361,10 @@ def _fill_messages(
             at.MSG_LAST_BYTES: last,
             at.MSG_REPEAT: message.repeat,
             at.MSG_FREE: min(message.free, message.repeat),
-            at.MSG_POSTED: min(message.free, message.repeat),
+            at.MSG_POSTED: 0 if message.gates else min(message.free, message.repeat),
             at.MSG_FIRST_PSN: first,
             at.MSG_DELAY: ps(message.delay_s),
+            at.MSG_GATE_DELAY: ps(message.gate_delay_s),
             at.MSG_SRC_PORT: state.ports + port * at.PORT_WORDS,
             at.MSG_DST_PORT: state.ports + nic[one.dst] * at.PORT_WORDS,
             at.MSG_PATH: forward,
@@ -368,9 +381,13 @@ def _fill_messages(
         last_of[message.connection] = row
         if not traffic.flows:
             s[row + at.MSG_QP] = state.qps + message.connection * at.QP_WORDS
-        if message.free > 0:
+        if message.free > 0 and not message.gates:
             planned.append((ps(message.start_s), index, row))
-        for word, others in ((at.MSG_PREDS, message.after), (at.MSG_SUCCS, successors[index])):
+        for word, others in (
+            (at.MSG_PREDS, message.after),
+            (at.MSG_GATES, message.gates),
+            (at.MSG_SUCCS, successors[index]),
+        ):
             if others:
                 s[row + word] = list_at
                 s[list_at] = len(others)

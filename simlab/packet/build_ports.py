@@ -43,13 +43,14 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         is_switch = node in forwarding
         strict = sum(1 << p for p in model.switch.strict) if is_switch else 255
         values = {
+            at.PORT_PS_BYTE: per_byte.numerator if per_byte.denominator == 1 else -1,
             at.PORT_PS_NUM: per_byte.numerator,
             at.PORT_PS_DEN: per_byte.denominator,
             at.PORT_DELAY: round(cable.delay_s * PS),
-            at.PORT_TO_SWITCH: int(topology.peer(port) in forwarding),
             at.PORT_ID: port,
             at.PORT_REVERSE: first_port + (port ^ 1) * at.PORT_WORDS,
             at.PORT_ERROR: round(cable.error_rate * at.RANDOM_RANGE),
+            at.PORT_TROUBLE: at.LINK_LOSSY if cable.error_rate > 0 else 0,
             at.PORT_STRICT: strict,
             at.PORT_NODE: node,
             at.PORT_CNP_LAST: -(10**15),
@@ -95,8 +96,10 @@ def _fill_queue(s: Ints, queue: int, bit: int, rate: float, model: Model) -> Non
         s[queue + at.QUEUE_ALPHA] = round(switch.lossy_alpha * at.RATIO_ONE)
     if switch.egress_alpha > 0:
         s[queue + at.QUEUE_ALPHA] = round(switch.egress_alpha * at.RATIO_ONE)
-    s[queue + at.QUEUE_ECN_ENQUEUE] = int(switch.ecn_at_enqueue)
-    s[queue + at.QUEUE_ECN_SKIP] = switch.ecn_skip_bytes
+    limited = s[queue + at.QUEUE_ALPHA] > 0 or switch.queue_limit_bytes > 0
+    s[queue + at.QUEUE_OPTIONS] = at.MARK_ENQUEUE * switch.ecn_at_enqueue | at.LIMITED * int(
+        limited
+    )
     if model.infiniband is not None:
         if model.infiniband.threshold_bytes:
             s[queue + at.QUEUE_KMIN] = model.infiniband.threshold_bytes
@@ -106,8 +109,9 @@ def _fill_queue(s: Ints, queue: int, bit: int, rate: float, model: Model) -> Non
     entry = thresholds_at(switch.ecn, rate)
     if entry is not None:
         scale = rate / entry.rate_bps
-        s[queue + at.QUEUE_KMIN] = round(entry.thresholds.kmin_bytes * scale)
-        s[queue + at.QUEUE_KMAX] = round(entry.thresholds.kmax_bytes * scale)
+        skip = switch.ecn_skip_bytes
+        s[queue + at.QUEUE_KMIN] = round(entry.thresholds.kmin_bytes * scale) + skip
+        s[queue + at.QUEUE_KMAX] = round(entry.thresholds.kmax_bytes * scale) + skip
         s[queue + at.QUEUE_PMAX] = round(entry.thresholds.pmax_ratio * at.RANDOM_RANGE)
 
 

@@ -17,6 +17,7 @@ from simlab.packet.layout import (
     INFINIBAND,
     KIND_MASK,
     LINK_PACKETS,
+    MARK_ENQUEUE,
     MTU_WIRE,
     PFC,
     PKT_AUX,
@@ -36,6 +37,7 @@ from simlab.packet.layout import (
     PORT_LINK_HEAD,
     PORT_LINK_TAIL,
     PORT_PAUSED,
+    PORT_PS_BYTE,
     PORT_PS_DEN,
     PORT_PS_NUM,
     PORT_PS_REM,
@@ -57,14 +59,13 @@ from simlab.packet.layout import (
     QUEUE_DEFICIT,
     QUEUE_DROPPED,
     QUEUE_DROPPED_BYTES,
-    QUEUE_ECN_ENQUEUE,
-    QUEUE_ECN_SKIP,
     QUEUE_FECN_COUNT,
     QUEUE_FECN_RATE,
     QUEUE_HEAD,
     QUEUE_KMAX,
     QUEUE_KMIN,
     QUEUE_MARKED,
+    QUEUE_OPTIONS,
     QUEUE_PMAX,
     QUEUE_QUANTUM,
     QUEUE_TX_BYTES,
@@ -81,12 +82,13 @@ from simlab.packet.sender import qp_packet
 @jit
 def wire_time(s: Ints, port: int, size: int) -> int:
     """Return how long `size` bytes take on the port's wire (ps), never losing a fraction."""
-    time = size * s[port + PORT_PS_NUM]
-    denominator = s[port + PORT_PS_DEN]
-    if denominator != 1:
-        total = time + s[port + PORT_PS_REM]
-        time = total // denominator
-        s[port + PORT_PS_REM] = total - time * denominator
+    per_byte = s[port + PORT_PS_BYTE]
+    if per_byte < 0:
+        total = size * s[port + PORT_PS_NUM] + s[port + PORT_PS_REM]
+        time = total // s[port + PORT_PS_DEN]
+        s[port + PORT_PS_REM] = total - time * s[port + PORT_PS_DEN]
+    else:
+        time = size * per_byte
     if s[TRUNCATE_NS] != 0:
         time -= time % 1000
     return time
@@ -95,8 +97,8 @@ def wire_time(s: Ints, port: int, size: int) -> int:
 @jit
 def marked(s: Ints, queue: int, length: int) -> bool:
     """Decide whether a queue of this length marks the packet (RED without averaging)."""
-    seen = length - s[queue + QUEUE_ECN_SKIP]
-    if seen <= s[queue + QUEUE_KMIN]:
+    over = length - s[queue + QUEUE_KMIN]
+    if over <= 0:
         return False
     rate = s[queue + QUEUE_FECN_RATE]
     if rate > 0:
@@ -106,9 +108,9 @@ def marked(s: Ints, queue: int, length: int) -> bool:
         s[queue + QUEUE_FECN_COUNT] = 0
         return True
     span = s[queue + QUEUE_KMAX] - s[queue + QUEUE_KMIN]
-    if seen > s[queue + QUEUE_KMAX]:
+    if over > span:
         return True
-    return random(s) * span <= s[queue + QUEUE_PMAX] * (seen - s[queue + QUEUE_KMIN])
+    return random(s) * span <= s[queue + QUEUE_PMAX] * over
 
 
 @jit
@@ -197,7 +199,11 @@ def dequeue(s: Ints, port: int, bit: int, now: int) -> int:
         else:
             release(s, switch, group, size, now)
         s[packet + PKT_GROUP] = 0
-    if info & ECT != 0 and s[queue + QUEUE_ECN_ENQUEUE] == 0 and marked(s, queue, length):
+    if (
+        info & ECT != 0
+        and s[queue + QUEUE_OPTIONS] & MARK_ENQUEUE == 0
+        and marked(s, queue, length)
+    ):
         s[queue + QUEUE_MARKED] += 1
         s[packet + PKT_INFO] = info | CE
     return packet
@@ -238,13 +244,11 @@ def transmit(s: Ints, port: int, now: int) -> None:
         s[port + PORT_WAIT_SINCE] = 0
     queues = ready & 511
     if queues != 0:
-        first = queues & (s[port + PORT_STRICT] | 1 << CONTROL)
-        if first != 0:
-            bit = s[HIGHEST_BIT + first]
-        elif queues & (queues - 1) == 0:
+        if queues & (queues - 1) == 0:
             bit = s[HIGHEST_BIT + queues]
         else:
-            bit = choose_weighted(s, port, queues)
+            first = queues & (s[port + PORT_STRICT] | 1 << CONTROL)
+            bit = s[HIGHEST_BIT + first] if first != 0 else choose_weighted(s, port, queues)
         packet = dequeue(s, port, bit, now)
         if bit == CONTROL and s[packet + PKT_INFO] & KIND_MASK == CREDIT:
             fill_credit(s, port, packet)

@@ -21,6 +21,7 @@ from simlab.packet.layout import (
     GROW_QPS,
     INFINIBAND,
     KIND_MASK,
+    LINK_DOWN,
     MESSAGE_COUNT,
     NEVER,
     NOW,
@@ -35,17 +36,15 @@ from simlab.packet.layout import (
     PKT_TIME,
     PORT_BUSY_UNTIL,
     PORT_COUNT,
-    PORT_DOWN,
     PORT_ERROR,
     PORT_GROUPS,
     PORT_LINK_HEAD,
     PORT_LOST,
+    PORT_LOST_BYTES,
     PORT_REVERSE,
-    PORT_RX_BYTES,
-    PORT_RX_PACKETS,
     PORT_SWITCH,
+    PORT_TROUBLE,
     PORT_TX_SCHEDULED,
-    PORT_WATCH_UNTIL,
     PORT_WORDS,
     PRIORITY_SHIFT,
     QP_ALIVE,
@@ -59,6 +58,7 @@ from simlab.packet.layout import (
     SAMPLE_PERIOD,
     SIZE_MASK,
     STOP_WHEN_DONE,
+    STORMED,
     TRACE_FULL,
     TREE,
 )
@@ -71,23 +71,27 @@ from simlab.packet.switching import forward
 
 
 @jit
+def lost(s: Ints, port: int) -> bool:
+    """Decide whether a link that is down or lossy loses the packet."""
+    if s[port + PORT_TROUBLE] & LINK_DOWN != 0:
+        return True
+    return s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]
+
+
+@jit
 def arrive(s: Ints, f: Reals, port: int, entity: int, now: int) -> int:
     """The first packet of a link reaches the far end; return the port that may now send."""
     packet = s[port + PORT_LINK_HEAD]
     following = s[packet + PKT_NEXT]
     s[port + PORT_LINK_HEAD] = following
     schedule(s, entity, s[following + PKT_TIME] if following != 0 else NEVER)
-    lost = s[port + PORT_DOWN]
-    if s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]:
-        lost = 1
-    if lost != 0:
+    if s[port + PORT_TROUBLE] != 0 and lost(s, port):
         s[port + PORT_LOST] += 1
+        s[port + PORT_LOST_BYTES] += s[packet + PKT_INFO] & SIZE_MASK
         drop(s, packet)
         return 0
     came = s[port + PORT_REVERSE]
     info = s[packet + PKT_INFO]
-    s[came + PORT_RX_PACKETS] += 1
-    s[came + PORT_RX_BYTES] += info & SIZE_MASK
     kind = info & KIND_MASK
     if kind >= PFC:
         if kind == CREDIT:
@@ -155,7 +159,7 @@ def process(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
         schedule(s, entity, NEVER)
         port = s[FIRST_PORT] + (entity - ports) * PORT_WORDS
         s[port + PORT_TX_SCHEDULED] = 0
-        if s[port + PORT_WATCH_UNTIL] != 0:
+        if s[port + PORT_TROUBLE] & STORMED != 0:
             flush(s, port, now)
         return port
     number = entity - 3 * ports - 2

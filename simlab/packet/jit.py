@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, MutableSequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba as _numba
 from numba import extending as _extending
 
+ir: Any = import_module("llvmlite.ir")
 numba: Any = _numba  # decorators of the engine keep the types of what they decorate
 Ints = MutableSequence[int]
 Reals = MutableSequence[float]
@@ -73,6 +75,31 @@ def _float_pointer(_typing: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(FLOAT_POINTER))
 
     return FLOAT_POINTER(address), lower
+
+
+@intrinsic
+def _prefetch(_typing: Any, pointer: Any, index: Any) -> Any:
+    def lower(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        address = builder.bitcast(builder.gep(arguments[0], [arguments[1]]), byte)
+        builder.call(function, [address, word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(pointer, index), lower
+
+
+def fetch_ahead(vector: Ints, index: int) -> None:
+    """Ask the processor for the cache line of `vector[index]`; no effect on results."""
+
+
+@overload(fetch_ahead, strict=False)
+def _fetch_ahead(vector: Any, index: Any) -> Any:  # noqa: ARG001  numba matches the names
+    if CHECKED:
+        return lambda vector, index: None  # noqa: ARG005
+    return lambda vector, index: _prefetch(vector, index)  # noqa: PLW0108
 
 
 def ints(vector: Ints) -> Ints:

@@ -26,6 +26,7 @@ from simlab.packet.layout import (
     GROUP_REFRESH,
     GROUP_RESERVED,
     GROUP_RESUME_TX,
+    GROUP_TIME,
     GROUP_WORDS,
     GROUP_XOFF,
     GROUP_XOFF_SENT,
@@ -54,6 +55,7 @@ from simlab.packet.layout import (
     PORT_RESUME_RX,
     PORT_RX_XON,
     PORT_STORM,
+    PORT_TROUBLE,
     PORT_TX_SCHEDULED,
     PORT_WATCH_END,
     PORT_WATCH_EVENTS,
@@ -63,12 +65,12 @@ from simlab.packet.layout import (
     QP_SHIFT,
     QUEUE_BYTES,
     QUEUE_HEAD,
-    QUEUE_MAX,
     QUEUE_TAIL,
     QUEUE_WATERMARK,
     QUEUE_WORDS,
     RATIO_ONE,
     SIZE_MASK,
+    STORMED,
     SWITCH_PAUSE_EACH,
     SWITCH_POOL,
     SWITCH_USED,
@@ -97,9 +99,7 @@ def append(s: Ints, port: int, queue_bit: int, packet: int, size: int) -> int:
     s[queue + QUEUE_TAIL] = packet
     length = s[queue + QUEUE_BYTES] + size
     s[queue + QUEUE_BYTES] = length
-    if length > s[queue + QUEUE_WATERMARK]:
-        s[queue + QUEUE_WATERMARK] = length
-        s[queue + QUEUE_MAX] = max(s[queue + QUEUE_MAX], length)
+    s[queue + QUEUE_WATERMARK] = max(s[queue + QUEUE_WATERMARK], length)
     return length
 
 
@@ -259,9 +259,12 @@ def pause_timer(s: Ints, port: int, now: int) -> None:
                 s[port + PORT_WATCH_EVENTS] += 1
                 unblock(s, port, priority, now)
                 s[port + PORT_WATCH_UNTIL] |= 1 << priority
+                s[port + PORT_TROUBLE] |= STORMED
                 s[port + PORT_WATCH_END + priority] = now + s[port + PORT_WATCH_RESTORE]
             else:
                 s[port + PORT_WATCH_UNTIL] &= ~(1 << priority)
+                if s[port + PORT_WATCH_UNTIL] == 0:
+                    s[port + PORT_TROUBLE] &= ~STORMED
                 s[port + PORT_WATCH_END + priority] = NEVER
         if s[port + PORT_PAUSE_END + priority] <= now:
             unblock(s, port, priority, now)
@@ -282,7 +285,7 @@ def pause_timer(s: Ints, port: int, now: int) -> None:
 @jit
 def drained(s: Ints, port: int, group: int, now: int) -> None:
     """Resume a slow receiver's peer if its buffer has emptied to XON, else pause it further."""
-    occupied = s[group + GROUP_BYTES] - (now - s[group + 18]) // s[port + PORT_DRAIN_NUM]
+    occupied = s[group + GROUP_BYTES] - (now - s[group + GROUP_TIME]) // s[port + PORT_DRAIN_NUM]
     over = occupied - s[port + PORT_RX_XON]
     if over <= 0:
         send_xon(s, group, now)

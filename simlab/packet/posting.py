@@ -11,6 +11,8 @@ from simlab.packet.layout import (
     MSG_FIRST_POST_DONE,
     MSG_FIRST_PSN,
     MSG_FREE,
+    MSG_GATE_DELAY,
+    MSG_GATES,
     MSG_GIVEN,
     MSG_NEXT,
     MSG_PACKETS,
@@ -101,6 +103,24 @@ def post(s: Ints, message: int, count: int, now: int) -> None:
 
 
 @jit
+def allowed_repeats(s: Ints, message: int) -> int:
+    """Return how many repeats of a message may be posted by what has arrived so far."""
+    gates = s[message + MSG_GATES]
+    if gates != 0:
+        for i in range(s[gates]):
+            gate = s[gates + 1 + i]
+            if s[gate + MSG_RECEIVED] < s[gate + MSG_REPEAT]:
+                return 0
+    arrived = 0
+    predecessors = s[message + MSG_PREDS]
+    if predecessors != 0:
+        arrived = s[s[predecessors + 1] + MSG_RECEIVED]
+        for i in range(1, s[predecessors]):
+            arrived = min(arrived, s[s[predecessors + 1 + i] + MSG_RECEIVED])
+    return min(s[message + MSG_REPEAT], arrived + s[message + MSG_FREE])
+
+
+@jit
 def delivered(s: Ints, message: int, now: int) -> None:
     """A repeat of `message` arrived whole: post what waited for it."""
     successors = s[message + MSG_SUCCS]
@@ -108,17 +128,16 @@ def delivered(s: Ints, message: int, now: int) -> None:
         return
     for i in range(s[successors]):
         waiting = s[successors + 1 + i]
-        predecessors = s[waiting + MSG_PREDS]
-        arrived = s[s[predecessors + 1] + MSG_RECEIVED]
-        for j in range(1, s[predecessors]):
-            arrived = min(arrived, s[s[predecessors + 1 + j] + MSG_RECEIVED])
-        allowed = min(s[waiting + MSG_REPEAT], arrived + s[waiting + MSG_FREE])
-        more = allowed - s[waiting + MSG_POSTED]
+        posted = s[waiting + MSG_POSTED]
+        more = allowed_repeats(s, waiting) - posted
         if more > 0:
-            s[waiting + MSG_POSTED] = allowed
-            if s[waiting + MSG_DELAY] == 0:
+            delay = s[waiting + MSG_DELAY]
+            if posted == 0 and s[waiting + MSG_GATES] != 0:
+                delay = s[waiting + MSG_GATE_DELAY]
+            s[waiting + MSG_POSTED] = posted + more
+            if delay == 0:
                 post(s, waiting, more, now)
             else:
                 for _ in range(more):
-                    heap_push(s, now + s[waiting + MSG_DELAY], waiting)
+                    heap_push(s, now + delay, waiting)
                 schedule(s, 3 * s[PORT_COUNT], next_start(s))

@@ -69,9 +69,9 @@ from simlab.packet.layout import (
     QP_RX_MESSAGE,
     QP_RX_PORT,
     QP_RX_UNACKED,
-    QP_WQE_INIT,
-    QP_WQE_INTERVAL,
     QP_WQE_USED,
+    RECEIVE_INTERVAL,
+    RECEIVE_REQUESTS,
     RNR,
     SELECTIVE,
     SIZE_MASK,
@@ -127,12 +127,12 @@ def advance(s: Ints, qp: int, now: int) -> int:
 @jit
 def starved(s: Ints, qp: int, now: int) -> bool:
     """Tell whether the responder has no receive request posted for the next message."""
-    interval = s[qp + QP_WQE_INTERVAL]
+    interval = s[RECEIVE_INTERVAL]
     if interval == 0:
         return False
     if s[qp + QP_RX_LEFT] != s[s[qp + QP_RX_MESSAGE] + MSG_PACKETS]:
         return False
-    return s[qp + QP_WQE_INIT] + now // interval <= s[qp + QP_WQE_USED]
+    return s[RECEIVE_REQUESTS] + now // interval <= s[qp + QP_WQE_USED]
 
 
 @jit

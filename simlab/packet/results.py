@@ -127,27 +127,54 @@ def port_table(sim: Simulation) -> Table:
     """Return one row a directed port: who, traffic, pauses by the port's own view, losses."""
     rows = port_rows(sim)
     now = sim.word(at.NOW)
+    received = arrivals(sim)
     return {
         "port": np.arange(len(rows)),
         "node": rows[:, at.PORT_NODE],
         "interface": np.array(sim.topology.interface_numbers()),
         "tx_packets": rows[:, at.PORT_TX_PACKETS],
         "tx_bytes": rows[:, at.PORT_TX_BYTES],
-        "rx_packets": rows[:, at.PORT_RX_PACKETS],
-        "rx_bytes": rows[:, at.PORT_RX_BYTES],
+        "rx_packets": received[:, 0],
+        "rx_bytes": received[:, 1],
         "rx_pause": rows[:, at.PORT_PAUSE_RX : at.PORT_PAUSE_RX + 8].sum(axis=1),
         "tx_pause": group_words(sim, at.GROUP_PAUSE_TX).sum(axis=1),
         "paused_s": paused_ps(sim).sum(axis=1) / PS,
         "marked": queue_words(sim, at.QUEUE_MARKED).sum(axis=1),
         "dropped": queue_words(sim, at.QUEUE_DROPPED).sum(axis=1),
         "lost": rows[:, at.PORT_LOST],
-        "queue_max_bytes": queue_words(sim, at.QUEUE_MAX)[:, :8].max(axis=1),
+        "queue_max_bytes": watermarks(sim)[:, :8].max(axis=1),
         "wait_s": rows[:, at.PORT_WAIT] / PS,
         "utilisation": rows[:, at.PORT_TX_BYTES]
         * 8
         / np.array([sim.topology.cables[i // 2].rate_bps for i in range(len(rows))])
         / max(now / PS, 1e-12),
     }
+
+
+def arrivals(sim: Simulation) -> NDArray[np.int64]:
+    """Return packets and bytes that arrived at each port: what the far end sent, lost none of,
+    and has not on the wire any more.
+    """
+    rows = port_rows(sim)
+    sent = rows[:, [at.PORT_TX_PACKETS, at.PORT_TX_BYTES]]
+    sent = sent - rows[:, [at.PORT_LOST, at.PORT_LOST_BYTES]]
+    s = sim.s
+    for port in np.flatnonzero(rows[:, at.PORT_LINK_HEAD]).tolist():
+        packet = int(rows[port, at.PORT_LINK_HEAD])
+        while packet:
+            sent[port] -= (1, s[packet + at.PKT_INFO] & at.SIZE_MASK)
+            packet = int(s[packet + at.PKT_NEXT])
+    peer = np.arange(len(rows)) ^ 1
+    arrived: NDArray[np.int64] = sent[peer]
+    return arrived
+
+
+def watermarks(sim: Simulation) -> NDArray[np.int64]:
+    """Return the longest length of every queue so far: [directed port, queue 0-8]."""
+    longest: NDArray[np.int64] = np.maximum(
+        queue_words(sim, at.QUEUE_MAX), queue_words(sim, at.QUEUE_WATERMARK)
+    )
+    return longest
 
 
 def paused_ps(sim: Simulation) -> NDArray[np.int64]:
@@ -223,3 +250,20 @@ def jain(values: Column) -> float:
     """Return Jain's fairness index (1984) of the values."""
     x = np.asarray(values, dtype=float)
     return float(x.sum() ** 2 / (len(x) * (x**2).sum()))
+
+
+def iteration_times(sim: Simulation) -> list[float]:
+    """Return how long each finished iteration of a collective took: first post to last arrival."""
+    rows = message_rows(sim)
+    times: dict[str, tuple[int, int]] = {}
+    for index, message in enumerate(sim.traffic.messages):
+        if not message.label:
+            continue
+        complete = rows[index, at.MSG_RECEIVED] == rows[index, at.MSG_REPEAT]
+        end = int(rows[index, at.MSG_RECEIVED_TIME]) if complete else at.NEVER
+        start = int(rows[index, at.MSG_START])
+        if not rows[index, at.MSG_FIRST_POST_DONE]:
+            start = at.NEVER
+        known = times.get(message.label, (at.NEVER, 0))
+        times[message.label] = (min(known[0], start), max(known[1], end))
+    return [(end - start) / PS for start, end in times.values() if end != at.NEVER]

@@ -10,6 +10,7 @@ from simlab.packet.layout import (
     DATA,
     DONE_MESSAGES,
     ECT,
+    HIGHEST_BIT,
     IDLE,
     KIND_MASK,
     MSG_ACKED_TIME,
@@ -28,13 +29,14 @@ from simlab.packet.layout import (
     PKT_INFO,
     PKT_PSN,
     PKT_QP,
-    PORT_QP_HEAD,
-    PORT_QP_TAIL,
+    PORT_QP_LIST,
     PORT_READY,
     PORT_ROUND,
     PRIORITY_SHIFT,
+    QP_ACK_END,
     QP_ACK_MESSAGE,
     QP_ALIVE,
+    QP_CAREFUL,
     QP_CONGESTED,
     QP_CUT_AT,
     QP_END,
@@ -54,6 +56,7 @@ from simlab.packet.layout import (
     QP_READY_NEXT,
     QP_RETRANSMITTED,
     QP_RETRIES,
+    QP_RETRY_PSN,
     QP_RNR,
     QP_RTO_BASE,
     QP_RTX,
@@ -80,6 +83,8 @@ from simlab.packet.reaction import arm_qp, bytes_sent, notified, pacing_gap, rea
 @jit
 def has_work(s: Ints, qp: int) -> bool:
     """Tell whether the QP may send now: new packets within its window, or a retransmission."""
+    if s[qp + QP_CAREFUL] == 0:
+        return s[qp + QP_NEXT_PSN] < s[qp + QP_END]
     if s[qp + QP_ERROR] != 0:
         return False
     if s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:
@@ -107,14 +112,14 @@ def make_ready(s: Ints, qp: int) -> int:
     port = s[qp + QP_PORT]
     if s[qp + QP_STATE] == PACING and has_work(s, qp):
         priority = s[qp + QP_PRIORITY]
-        head = port + PORT_QP_HEAD + priority
+        head = port + PORT_QP_LIST + 2 * priority
         s[qp + QP_READY_NEXT] = 0
         if s[head] == 0:
             s[head] = qp
             s[port + PORT_READY] |= 1 << (priority + QP_SHIFT)
         else:
-            s[s[port + PORT_QP_TAIL + priority] + QP_READY_NEXT] = qp
-        s[port + PORT_QP_TAIL + priority] = qp
+            s[s[head + 1] + QP_READY_NEXT] = qp
+        s[head + 1] = qp
         s[qp + QP_STATE] = READY
     else:
         s[qp + QP_STATE] = IDLE
@@ -171,11 +176,14 @@ def resend_size(s: Ints, qp: int, psn: int) -> int:
 @jit
 def qp_packet(s: Ints, port: int, ready: int, now: int) -> int:
     """Take the next QP in turn (priorities round robin) and build its packet."""
-    priority = s[port + PORT_ROUND]
-    while ready >> priority & 1 == 0:
-        priority = priority + 1 & 7
-    s[port + PORT_ROUND] = priority + 1 & 7
-    head = port + PORT_QP_HEAD + priority
+    if ready & (ready - 1) == 0:
+        priority = s[HIGHEST_BIT + ready]
+    else:
+        priority = s[port + PORT_ROUND]
+        while ready >> priority & 1 == 0:
+            priority = priority + 1 & 7
+        s[port + PORT_ROUND] = priority + 1 & 7
+    head = port + PORT_QP_LIST + 2 * priority
     qp = s[head]
     following = s[qp + QP_READY_NEXT]
     s[head] = following
@@ -184,7 +192,7 @@ def qp_packet(s: Ints, port: int, ready: int, now: int) -> int:
     if not has_work(s, qp):  # acknowledged while it waited here
         s[qp + QP_STATE] = IDLE
         return 0
-    if s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:
+    if s[qp + QP_CAREFUL] != 0 and s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:
         psn = s[qp + QP_RTX]
         s[qp + QP_RTX] = psn + 1
         s[qp + QP_RETRANSMITTED] += 1
@@ -239,14 +247,14 @@ def acknowledged(s: Ints, f: Reals, packet: int, now: int) -> bool:
     if psn > before:
         s[qp + QP_UNACKED] = psn
         s[qp + QP_RTO_BASE] = now
-        s[qp + QP_RETRIES] = 0
         if psn > s[qp + QP_NEXT_PSN]:  # acknowledged while going back: no need to send it again
             s[qp + QP_NEXT_PSN] = psn
             seek(s, qp, psn)
         if s[SELECTIVE] != 0:
             clear_range(s, qp + QP_SACK_MAP, before, psn)
             s[qp + QP_RTX] = max(s[qp + QP_RTX], psn)
-        finish_messages(s, qp, psn, now)
+        if psn >= s[qp + QP_ACK_END]:
+            finish_messages(s, qp, psn, now)
         if s[qp + QP_STATE] == IDLE:
             wake(s, qp, now)
     if info & CNP_FLAG != 0:
@@ -285,6 +293,7 @@ def finish_messages(s: Ints, qp: int, psn: int, now: int) -> None:
     message = s[qp + QP_ACK_MESSAGE]
     while message != 0:
         end = s[message + MSG_FIRST_PSN] + s[message + MSG_PACKETS] * s[message + MSG_REPEAT]
+        s[qp + QP_ACK_END] = end
         if psn < end:
             break
         s[message + MSG_ACKED_TIME] = now
@@ -305,11 +314,15 @@ def qp_timer(s: Ints, f: Reals, qp: int, now: int) -> None:
         base = max(s[qp + QP_RTO_BASE], s[qp + QP_HELD_UNTIL])
         if base + s[RTO] <= now:
             s[qp + QP_TIMEOUTS] += 1
+            if s[qp + QP_UNACKED] != s[qp + QP_RETRY_PSN]:
+                s[qp + QP_RETRY_PSN] = s[qp + QP_UNACKED]
+                s[qp + QP_RETRIES] = 0
             s[qp + QP_RETRIES] += 1
             s[qp + QP_RTO_BASE] = now
             base = now
             if 0 < s[RETRY_LIMIT] < s[qp + QP_RETRIES]:
                 s[qp + QP_ERROR] = 1
+                s[qp + QP_CAREFUL] = 1
                 cancel(s, s[qp + QP_ID])
             else:
                 go_back(s, qp, s[qp + QP_UNACKED], now)

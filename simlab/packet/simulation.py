@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
-from simlab.packet.build import PS, SLACK_PACKETS, State, build, ps, seed_random
+from simlab.packet.build import PS, SLACK_PACKETS, State, build, memory, ps, seed_random
 from simlab.packet.engine import run
 from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED
@@ -68,7 +68,8 @@ class Simulation:
         """Return a fresh simulation of the same fabric, model and traffic with another seed."""
         other = copy.copy(self)
         other.state = copy.copy(self.state)
-        other.state.s, other.state.f = self._start[0].copy(), self._start[1].copy()
+        other.state.s, other.state.f = memory(len(self._start[0])), self._start[1].copy()
+        other.state.s[:] = self._start[0]
         seed_random(other.state.s, seed)
         other._begin()  # noqa: SLF001  its own class
         return other
@@ -196,6 +197,7 @@ class Simulation:
         if isinstance(self._s, list):
             self._s.extend([0] * extra)
         else:
-            self._s = np.concatenate([self._s, np.zeros(extra, dtype=np.int64)])
-            self.state.s = self._s
+            grown = memory(len(self._s) + extra)
+            grown[: len(self._s)] = self._s
+            self._s = self.state.s = grown
         self._s[at.PACKET_LIMIT] = len(self._s) - SLACK_PACKETS * at.PKT_WORDS

@@ -20,14 +20,17 @@ from simlab.packet.layout import (
     MSG_PRIORITY,
     MSG_PROFILE,
     MSG_QP,
+    MSG_REPEAT,
     MSG_SRC_PORT,
     NEVER,
     PORT_SUMS,
+    QP_ACK_END,
     QP_ACK_MESSAGE,
     QP_ACK_PATH,
     QP_ACTIVE,
     QP_ALIVE,
     QP_BYTE_COUNT,
+    QP_CAREFUL,
     QP_CNP_LAST,
     QP_CUT_AT,
     QP_FLOAT,
@@ -47,6 +50,7 @@ from simlab.packet.layout import (
     QP_PROFILE,
     QP_READY_NEXT,
     QP_RECYCLE,
+    QP_RETRY_PSN,
     QP_RX_LEFT,
     QP_RX_MAP,
     QP_RX_MESSAGE,
@@ -59,14 +63,17 @@ from simlab.packet.layout import (
     QP_TARGET,
     QP_TIMER_AT,
     QP_UNACKED,
+    QP_WINDOW,
     QP_WORDS,
     RP_ALPHA_START,
     RP_BYTES,
     RP_FLOAT,
     RP_MAX,
+    SELECTIVE,
     SR_WORDS,
     START_END,
     START_NEXT,
+    WINDOW_PACKETS,
 )
 from simlab.packet.posting import heap_pop, next_start, post
 from simlab.packet.reaction import set_rate
@@ -107,6 +114,10 @@ def open_qp(s: Ints, f: Reals, qp: int, message: int) -> None:
     s[qp + QP_RX_MESSAGE] = message
     s[qp + QP_POSTING] = message
     s[qp + QP_LEFT] = s[message + MSG_PACKETS]
+    s[qp + QP_ACK_END] = s[message + MSG_PACKETS] * s[message + MSG_REPEAT]
+    s[qp + QP_RETRY_PSN] = -1
+    s[qp + QP_WINDOW] = s[WINDOW_PACKETS]
+    s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0)
     s[qp + QP_RX_LEFT] = s[message + MSG_PACKETS]
     s[qp + QP_TIMER_AT] = NEVER
     s[qp + QP_CUT_AT] = NEVER

@@ -14,6 +14,8 @@ from simlab.packet.layout import (
     GROUP_WORDS,
     HOST_COUNT,
     INFINIBAND,
+    LIMITED,
+    MARK_ENQUEUE,
     PICK_FLOWLET,
     PICK_LEAST_QUEUE,
     PKT_CURSOR,
@@ -22,6 +24,7 @@ from simlab.packet.layout import (
     PKT_QP,
     PORT_GROUPS,
     PORT_QUEUES,
+    PORT_TROUBLE,
     PORT_WATCH_UNTIL,
     PRIORITY_SHIFT,
     QP_INDEX,
@@ -29,15 +32,16 @@ from simlab.packet.layout import (
     QUEUE_BYTES,
     QUEUE_DROPPED,
     QUEUE_DROPPED_BYTES,
-    QUEUE_ECN_ENQUEUE,
     QUEUE_LIMIT,
     QUEUE_MARKED,
+    QUEUE_OPTIONS,
     QUEUE_WORDS,
     RANDOM_RANGE,
     RATIO_ONE,
     ROUTES,
     SIZE_MASK,
     SPRAY,
+    STORMED,
     SWITCH_BYPASS,
     SWITCH_DROPPED,
     SWITCH_EGRESS_USED,
@@ -102,6 +106,17 @@ def lose(s: Ints, switch: int, queue: int, packet: int, size: int) -> None:
 
 
 @jit
+def over_limit(s: Ints, switch: int, queue: int, size: int) -> bool:
+    """Tell whether a packet would take the egress queue over its static or dynamic limit."""
+    length = s[queue + QUEUE_BYTES] + size
+    if 0 < s[queue + QUEUE_LIMIT] < length:
+        return True
+    alpha = s[queue + QUEUE_ALPHA]
+    free = s[switch + SWITCH_POOL] - s[switch + SWITCH_EGRESS_USED]
+    return alpha > 0 and length > alpha * free // RATIO_ONE
+
+
+@jit
 def forward(s: Ints, switch: int, came: int, packet: int, now: int) -> int:
     """Queue a packet that arrived on port `came`; return the egress port, 0 if it was dropped."""
     cursor = s[packet + PKT_CURSOR]
@@ -115,14 +130,10 @@ def forward(s: Ints, switch: int, came: int, packet: int, now: int) -> int:
     bit = info >> PRIORITY_SHIFT & 7
     queue = port + PORT_QUEUES + bit * QUEUE_WORDS
     if s[switch + SWITCH_BYPASS] >> bit & 1 == 0:
-        full = s[port + PORT_WATCH_UNTIL] >> bit & 1 != 0
-        length = s[queue + QUEUE_BYTES] + size
-        full |= 0 < s[queue + QUEUE_LIMIT] < length
-        alpha = s[queue + QUEUE_ALPHA]
-        if alpha > 0:
-            free = s[switch + SWITCH_POOL] - s[switch + SWITCH_EGRESS_USED]
-            full |= length > alpha * free // RATIO_ONE
-        if full:
+        stormed = s[port + PORT_TROUBLE] & STORMED != 0
+        if (stormed and s[port + PORT_WATCH_UNTIL] >> bit & 1 != 0) or (
+            s[queue + QUEUE_OPTIONS] & LIMITED != 0 and over_limit(s, switch, queue, size)
+        ):
             lose(s, switch, queue, packet, size)
             return 0
         group = came + PORT_GROUPS + bit * GROUP_WORDS
@@ -135,7 +146,8 @@ def forward(s: Ints, switch: int, came: int, packet: int, now: int) -> int:
         s[switch + SWITCH_EGRESS_USED] += size
         s[switch + SWITCH_MAX] = max(s[switch + SWITCH_MAX], s[switch + SWITCH_EGRESS_USED])
     length = append(s, port, bit, packet, size)
-    if s[queue + QUEUE_ECN_ENQUEUE] != 0 and info & ECT != 0 and marked(s, queue, length):
+    at_enqueue = s[queue + QUEUE_OPTIONS] & MARK_ENQUEUE != 0
+    if at_enqueue and info & ECT != 0 and marked(s, queue, length):
         s[queue + QUEUE_MARKED] += 1
         s[packet + PKT_INFO] |= CE
     return port

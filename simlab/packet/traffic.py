@@ -32,7 +32,8 @@ class Message:
 
     The first `free` repeats are posted at `start_s`; each further one when every message of
     `after` has arrived once more, `delay_s` later (compute time). With free = 0 nothing is
-    posted before the first arrivals.
+    posted before the first arrivals. The messages of `gates` must have arrived with all their
+    repeats before anything is posted, which is then done `gate_delay_s` later.
     """
 
     connection: int
@@ -42,6 +43,8 @@ class Message:
     start_s: float = 0.0
     after: tuple[int, ...] = ()
     delay_s: float = 0.0
+    gates: tuple[int, ...] = ()
+    gate_delay_s: float = 0.0
     label: str = ""
 
 

@@ -12,7 +12,7 @@ from packet_parts.reference import HERE, Case, case_of, rows
 from packet_parts.report import Report
 
 from simlab.packet import layout as at
-from simlab.packet.results import flow_table, jain, qp_rows, qp_total, queue_words, summary
+from simlab.packet.results import flow_table, jain, qp_rows, qp_total, summary, watermarks
 from simlab.packet.simulation import Simulation
 
 SEEDS = range(1, 11)
@@ -74,7 +74,7 @@ def measure(sim: Simulation, case: Case) -> dict[str, float]:
         "pause_frames": total.pause_frames,
         "drops": total.drops,
         "link_packets": total.link_packets,
-        "queue_max_kb": found.get("queue_max_kb", queue_words(sim, at.QUEUE_MAX).max() / 1000),
+        "queue_max_kb": found.get("queue_max_kb", watermarks(sim).max() / 1000),
     }
     return found
 
