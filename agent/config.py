@@ -77,13 +77,15 @@ class Metrics(Struct, frozen=True, forbid_unknown_fields=True):
     """The /metrics listener.
 
     node_infiniband: also serve the names that node_exporter has; turn it off where
-    node_exporter runs in the same scrape job. stale_after: seconds after which values of a
-    collector that stopped answering are no longer served.
+    node_exporter runs in the same scrape job. infiniband_exporter: also serve swept subnets under
+    infiniband_switch_* and infiniband_hca_*, as dashboards of other exporters want. stale_after:
+    seconds after which values of a collector that stopped answering are no longer served.
     """
 
     address: str = "0.0.0.0"  # noqa: S104  a scrape comes from another host
     port: TcpPort = METRICS_PORT
     node_infiniband: bool = True
+    infiniband_exporter: bool = False
     stale_after: Seconds = 120.0
     tls: MetricsTls | None = None
     basic_auth: BasicAuth | None = None

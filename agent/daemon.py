@@ -115,6 +115,7 @@ def _listen(config: Config, snapshot: Snapshot, outbox: Outbox | None) -> Listen
             snapshot.outcomes,
             config.agent,
             node_infiniband=metrics.node_infiniband,
+            infiniband_exporter=metrics.infiniband_exporter,
             stale_after_s=metrics.stale_after,
             vitals=outbox.vitals if outbox else tuple,
         )

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from prometheus_client import Metric as Family
 
+from agent import infiniband_exporter
 from agent.labels import clean, labels
 from agent.snapshot import Outcome
 from agent.sources import software_version
@@ -39,7 +40,8 @@ class Exposition:
     """A custom collector of prometheus-client over the snapshot.
 
     outcomes: of a snapshot. host: the agent's own. node_infiniband: also serve the names that
-    node_exporter has. stale_after_s: age beyond which readings are no longer served. vitals:
+    node_exporter has. infiniband_exporter: also serve swept subnets under the names of the common
+    InfiniBand exporters. stale_after_s: age beyond which readings are no longer served. vitals:
     numbers of the parts of the agent that keep some (spool, uplink).
     """
 
@@ -49,6 +51,7 @@ class Exposition:
         host: str,
         *,
         node_infiniband: bool = True,
+        infiniband_exporter: bool = False,
         stale_after_s: float = 120.0,
         vitals: Callable[[], Iterable[Vital]] = tuple,
         mono_ns: Callable[[], int] = time.monotonic_ns,
@@ -56,6 +59,7 @@ class Exposition:
         self._outcomes = outcomes
         self._host = host
         self._node_infiniband = node_infiniband
+        self._infiniband_exporter = infiniband_exporter
         self._stale_after_ns = int(stale_after_s * 1e9)
         self._vitals = vitals
         self._mono_ns = mono_ns
@@ -74,6 +78,8 @@ class Exposition:
         ]
         yield from self._readings(fresh)
         yield from self._identity(fresh)
+        if self._infiniband_exporter:
+            yield from infiniband_exporter.families(fresh)
         yield from _collectors(outcomes, now)
         for vital in self._vitals():
             family = _family(vital.name, vital.kind, vital.meaning)
@@ -90,7 +96,9 @@ class Exposition:
             for reading in outcome.readings:
                 for column, value in reading.values.items():
                     name = column.metric
-                    if not self._node_infiniband and name.startswith(_COMPATIBLE):
+                    # node_exporter reads this host only: a swept subnet clashes with nothing
+                    compatible = name.startswith(_COMPATIBLE) and column.via != "mad"
+                    if compatible and not self._node_infiniband:
                         continue
                     key = (name, reading.entity)
                     if key in seen:  # two sources of one metric: the first in the schedule wins

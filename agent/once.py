@@ -88,6 +88,7 @@ def render_prom(config: Config, outcomes: Sequence[Outcome]) -> str:
             lambda: tuple(outcomes),
             config.agent,
             node_infiniband=metrics is None or metrics.node_infiniband,
+            infiniband_exporter=metrics is not None and metrics.infiniband_exporter,
         )
     )
     return generate_latest(registry).decode()

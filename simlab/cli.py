@@ -3,6 +3,7 @@
 import typer
 
 from simlab.hosts.cli import app as hosts
+from simlab.ib.cli import app as ib
 from simlab.rxe.cli import app as rxe
 
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
@@ -14,4 +15,5 @@ def main() -> None:
 
 
 app.add_typer(hosts, name="hosts")
+app.add_typer(ib, name="ib")
 app.add_typer(rxe, name="rxe")

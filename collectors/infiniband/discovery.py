@@ -56,6 +56,7 @@ class _Walk:
         self.misses: list[Miss] = []
         # ends whose PortInfo is still under way, with their known peer
         self.peers: dict[End, End] = {}
+        self.port_guids: dict[End, int] = {}
 
     # --- the root and the walk ---------------------------------------------------------------
     def start(self) -> None:
@@ -120,6 +121,7 @@ class _Walk:
                 path=path,
             )
             self.topology.nodes[guid] = node
+        self.port_guids[End(guid, local)] = info["PortGUID"]
         if origin is not None:
             self.connect(origin, End(guid, local))
         else:
@@ -289,9 +291,10 @@ def discover(
         walk.ask_forwarding()
     transactor.run(None if budget_s is None else max(budget_s - (found - began), 0.0))
     topology = walk.topology
-    for node in topology.adapters():
-        for port in node.ports.values():
-            port.guid = node.guid + port.number
+    for end, guid in walk.port_guids.items():
+        port = topology.port(end)
+        if port is not None:
+            port.guid = guid
     if names:
         topology = with_names(topology, names)
     return Discovered(topology, walk.misses, found - began, now() - found)

@@ -168,6 +168,11 @@ def attributes(topology: Topology) -> tuple[Attribute, ...]:
             for number, port in node.ports.items()
             if port.lid and (number == 0 or not node.is_switch)
         ]
+        made += [
+            Attribute(node.entity(number), "ib_port_guid", f"{port.guid:016x}")
+            for number, port in node.ports.items()
+            if port.guid and not node.is_switch
+        ]
     made += [
         Attribute(topology.nodes[end.guid].entity(end.port), "ib_rail", rail)
         for end, rail in rails.items()

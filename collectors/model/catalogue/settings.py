@@ -63,6 +63,7 @@ _ATTRIBUTES: Final = (
     Named("address", "", "Addresses of the interface."),
     Named("mac", "", "Hardware address of the interface."),
     Named("lid", "", "Local identifier of the InfiniBand port."),
+    Named("ib_port_guid", "", "Port GUID of an InfiniBand adapter's port, 16 hex digits."),
     Named("ib_tier", "count", "Tier of an InfiniBand switch: 0 leaf, 1 spine, 2 core."),
     Named("ib_rail", "count", "Rail of an adapter port: its place among the ports of its host."),
     Named("ib_oddity", "", "How the cabling differs here from its like in the fabric."),
