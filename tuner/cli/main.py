@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import typer
 
-from tuner.cli import ib, model, record, serve, status, suggest
+from tuner.cli import diagnose, ib, model, record, serve, status, suggest
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -19,6 +19,7 @@ def main() -> None:
 
 _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
     *suggest.COMMANDS,
+    *diagnose.COMMANDS,
     *serve.COMMANDS,
     *status.COMMANDS,
     *record.COMMANDS,

@@ -63,7 +63,7 @@ def suggest(
 
         show.console().print(show.suggestion(advice.diagnosis, advice.recommendations))
     else:
-        print(_text(_document(advice), answer))
+        print(as_text(_document(advice), answer))
     raise typer.Exit(RECOMMENDED if advice.recommendations else 0)
 
 
@@ -97,7 +97,7 @@ def explain(
         "finding": finding_document(chosen),
         "recommendations": [recommendation_document(rec) for rec in cures],
     }
-    print(_text(document, answer))
+    print(as_text(document, answer))
 
 
 def _look(tuner: str, source: str, since: str) -> Advice:
@@ -120,7 +120,8 @@ def _document(advice: Advice) -> Any:
     )
 
 
-def _text(document: Any, answer: str) -> str:
+def as_text(document: Any, answer: str) -> str:
+    """Return a document as JSON or YAML text."""
     import msgspec
 
     if answer == "yaml":
