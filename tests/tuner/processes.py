@@ -22,7 +22,7 @@ from collectors.wire.telemetry_pb2_grpc import TelemetryStub
 TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='tuner')"]
 
 
-def tuner(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def tuner(*args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run([*TUNER, *args], capture_output=True, text=True, timeout=timeout)
 
@@ -61,7 +61,7 @@ class Serving:
                 stderr=subprocess.PIPE,
                 text=True,
             )  # fmt: skip
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 90
             while not any("READY=1" in text for text in self.notified):
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError(f"tuner serve: {self.process.communicate()[1]}")
@@ -84,7 +84,7 @@ class Serving:
             raise RuntimeError("not running")
         self.process.terminate()
         try:
-            _, log = self.process.communicate(timeout=30)
+            _, log = self.process.communicate(timeout=60)
         finally:
             self.process.kill()
         code, self.process = self.process.returncode, None
@@ -123,7 +123,7 @@ class Sender(threading.Thread):
                 if self._feed is not None:
                     self._feed.put(item)
 
-    def finish(self, timeout: float = 60) -> None:
+    def finish(self, timeout: float = 120) -> None:
         """Wait until everything is acknowledged."""
         deadline = time.monotonic() + timeout
         while self.waiting:

@@ -114,7 +114,10 @@ class Store:
         """Take items into ledger and window that are safe now, and count resends."""
         self._disk.noted([checked.item for checked in new])
         for checked in new:
-            self.memory.add(checked.item, checked.numbers)
+            try:
+                self.memory.add(checked.item, checked.numbers)
+            except Malformed as error:  # its schema was forgotten while the disk was stuck
+                LOG.warning("%s; it is on disk but not in the window", error)
         for key in again:
             self.ledger.record(key.agent).duplicates += 1
 

@@ -79,7 +79,7 @@ class Client:
     async def answer(self):
         """The next answer, None at the end of the stream."""
         try:
-            return await asyncio.wait_for(anext(self._answers, None), 10)
+            return await asyncio.wait_for(anext(self._answers, None), 60)
         except grpc.aio.AioRpcError as error:
             # Client-side artefact of grpc.aio: a write after the server's end of the stream.
             if error.code() is not grpc.StatusCode.INTERNAL:
@@ -100,7 +100,7 @@ def batch(up, second, value=None):
 
 
 def run(coroutine):
-    asyncio.run(asyncio.wait_for(coroutine, 60))
+    asyncio.run(asyncio.wait_for(coroutine, 240))
 
 
 def test_upload_is_acknowledged_fetched_and_counted(tmp_path):
@@ -274,7 +274,7 @@ def test_bytes_that_are_no_item_cost_that_stream_only(tmp_path):
             await raw.read()
             await raw.write(b"\xff\xff\xff garbage")
             with contextlib.suppress(grpc.aio.AioRpcError):
-                while await asyncio.wait_for(raw.read(), 10) is not grpc.aio.EOF:
+                while await asyncio.wait_for(raw.read(), 60) is not grpc.aio.EOF:
                     pass
             await good.send(batch(up, 0))
             await good.acknowledged(1)

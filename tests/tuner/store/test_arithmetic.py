@@ -28,7 +28,7 @@ cases = st.tuples(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(cases, min_size=1, max_size=12))
 def test_integers_as_one_by_one(rows):
     columns = [column(width, overflow, "int") for width, overflow, *_ in rows]

@@ -43,7 +43,7 @@ def spoiled(draw, readings):
     return schema, item
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(some.passes.flatmap(lambda readings: st.lists(spoiled(readings), max_size=5)))
 def test_a_batch_is_stored_and_readable_or_malformed(sent):
     store = MemoryStore()

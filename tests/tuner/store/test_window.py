@@ -30,6 +30,7 @@ def store_of_readings(readings, **how):
     return store_of(item for one in readings for item in up.batch([one], **how))
 
 
+@settings(max_examples=60)
 @given(passes=st.lists(some.passes, min_size=1, max_size=4))
 def test_any_reading_survives_unchanged_and_absent_stays_absent(passes):
     up = Uplink()
