@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from io import FileIO
 from typing import Final
@@ -15,6 +16,8 @@ from collectors.wire.pack import key_of
 from collectors.wire.segment import MAGIC, parse_frame, read_segment
 
 _log: Final = logging.getLogger("agent.spool")
+
+_GATHER_S: Final = 0.05  # collectors wake together: one waking here for all of their passes
 
 
 class Cursor:
@@ -52,6 +55,8 @@ class Cursor:
                         found = self._spool.in_memory(self.last)
                         if found is None and not self._spool.changed.wait(timeout_s):
                             return None
+                if found is None and timeout_s and not stopped():
+                    time.sleep(_GATHER_S)
             if found is not None:
                 self.last = found.seq
                 return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -26,6 +27,7 @@ _log: Final = logging.getLogger("agent.outbox")
 
 _QUEUE: Final = 1024  # passes that wait for the disk
 _SYNC_S: Final = 5.0
+_GATHER_S: Final = 0.05
 _PACK_DRAIN_S: Final = 3.0
 _UPLINK_DRAIN_S: Final = 5.0
 
@@ -113,7 +115,7 @@ class Outbox:
 
     def _run(self) -> None:
         synced = time.monotonic()
-        while (entry := self._queue.get()) is not None:
+        while (entry := self._next()) is not None:
             if self._amnesia.is_set():
                 self._amnesia.clear()
                 self._packer.forget_facts()
@@ -126,6 +128,14 @@ class Outbox:
             if now - synced >= _SYNC_S and self._spool.waiting():
                 synced = now
                 self._spool.sync()
+
+    def _next(self) -> tuple[str, Pass] | None:
+        with contextlib.suppress(queue.Empty):
+            return self._queue.get_nowait()
+        entry = self._queue.get()
+        # Collectors wake together: waking once for all of them leaves the CPU to them, and jobs.
+        time.sleep(_GATHER_S)
+        return entry
 
     def _refused(self, why: str) -> None:
         self.fatal = f"tuner {why}"

@@ -269,7 +269,7 @@ class _Stream:
 
     def guard(self, cancel: Callable[[], object]) -> None:
         """End the stream where the tuner stays silent, or where the agent stops."""
-        while not self._ended.wait(0.2):
+        while not self._ended.wait(1):
             since = self._waits_since
             if since is not None and time.monotonic() - since > _STALL_S:
                 _log.warning("no acknowledgement for %g s; opening a new stream", _STALL_S)
