@@ -35,7 +35,7 @@ from collectors.model.entities import (
 )
 from collectors.model.errors import ConfigInvalid, Unavailable
 from collectors.model.facts import Attribute, Facts, Gap
-from collectors.model.metric import Column
+from collectors.model.metric import Column, Source
 from collectors.model.reading import Instant, Pass, Reading
 from tests.agent.test_uplink import certificate  # noqa: F401  a fixture
 
@@ -317,20 +317,25 @@ def test_promtool_finds_nothing_to_complain_of(served):
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (Debian package prometheus)")
-    columns = {
-        row.column(source): 5
-        for row in CATALOGUE.values()
-        for source in row.sources[:1]
-        if "port" in row.on
-    }
+    of_kind = {
+        "host": Host("gpu01"), "device": PORT.device, "port": PORT, "netdev": Netdev("gpu01", "e"),
+        "switch": LEAF.switch, "interface": LEAF, "qp": QueuePair(PORT.device, 4),
+    }  # fmt: skip
+    values = {}
+    for row in CATALOGUE.values():  # every metric, on everything that may carry it
+        for kind in row.on:
+            entity = of_kind.get(kind) or Slot(LEAF, kind, 1)
+            source = row.sources[0] if row.sources else Source("derived", row.name)
+            values.setdefault(entity, {})[row.column(source)] = 5
+    readings = [reading(entity, of) for entity, of in values.items()]
     facts = Facts(attributes=(Attribute(PORT.device, "driver", "mlx5"),))
     gaps = (Gap("x", "sysfs", "y", "EINVAL"),)
-    board = snapshot(reading(PORT, columns), facts=facts, gaps=gaps, at=time.monotonic_ns())
+    board = snapshot(*readings, facts=facts, gaps=gaps, at=time.monotonic_ns())
     board.register("bad", 5)
     board.failed("bad", "denied", "no", 1)
     where = served(LOCAL, board)
     text = get(f"http://{where}/metrics")[1]
-    assert text.count("\nnode_infiniband_") > 40
+    assert len(re.findall("^# TYPE (node_infiniband|fabric)_", text, re.MULTILINE)) > len(CATALOGUE)
     answer = subprocess.run(
         [promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60
     )

@@ -23,6 +23,7 @@ from collectors.model.catalogue.sources import (
 from collectors.model.metric import Metric, Source, counter, gauge
 
 PERCENT: Final = Fraction(1, 100)
+BIT: Final = Fraction(1, 8)
 _NETDEV: Final = ("netdev",)
 _ENDS: Final = ("netdev", "interface")
 _PRIORITY: Final = ("priority",)
@@ -217,20 +218,20 @@ PCS_SYMBOL_ERRORS = counter(
     on=_NETDEV,
 )
 CORRECTED_BITS = counter(
-    "fabric_interface_rx_fec_corrected_bits_total",
-    "bits",
+    "fabric_interface_rx_fec_corrected_bit_errors_total",
+    "errors",
     "Bits that error correction corrected.",
     ethtool("rx_corrected_bits_phy", "mlx5"),
     ethtool("rx_corrected_bits", "bnxt_en"),
     Source("ethtool_nl", "fec corrected_bits"),
     on=_NETDEV,
 )
-RX_BITS = counter(
-    "fabric_interface_rx_phy_bits_total",
-    "bits",
-    "Bits received on the wire: what corrected bits are to be divided by.",
-    ethtool("rx_bits_phy", "mlx5"),
-    ethtool("rx_bits", "bnxt_en"),
+RX_PHY_BYTES = counter(
+    "fabric_interface_rx_phy_bytes_total",
+    "bytes",
+    "Bytes received on the wire, coding included: 8 times this is what corrected bits are part of.",
+    ethtool("rx_bits_phy", "mlx5", BIT),
+    ethtool("rx_bits", "bnxt_en", BIT),
     on=_NETDEV,
 )
 FEC_CORRECTED = counter(
