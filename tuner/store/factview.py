@@ -51,17 +51,15 @@ class FactView:
 
     def neighbours(self) -> Sequence[Neighbour]:
         """Return the links as their ends saw them."""
-        return tuple(dict.fromkeys(n for _, _, facts in self._current for n in facts.neighbours))
+        return self._neighbours
 
     def queue_pairs(self) -> Sequence[QueuePairFact]:
         """Return the queue pairs that exist."""
-        return tuple(dict.fromkeys(q for _, _, facts in self._current for q in facts.queue_pairs))
+        return self._queue_pairs
 
     def gaps(self, agent: str | None = None) -> Sequence[Gap]:
         """Return what could not be read, of all agents or of one."""
-        return tuple(
-            gap for name, _, facts in self._current if agent in (None, name) for gap in facts.gaps
-        )
+        return self._gaps if agent is None else self._gaps_by_agent.get(agent, ())
 
     def versions(self) -> Sequence[tuple[str, str, str]]:
         """Return (agent, what, version)."""
@@ -79,6 +77,25 @@ class FactView:
     def agent_of_facts(self, entity: Entity) -> str | None:
         """Return the agent whose facts speak of an entity."""
         return self._speakers.get(entity)
+
+    @cached_property
+    def _neighbours(self) -> tuple[Neighbour, ...]:
+        return tuple(dict.fromkeys(n for _, _, facts in self._current for n in facts.neighbours))
+
+    @cached_property
+    def _queue_pairs(self) -> tuple[QueuePairFact, ...]:
+        return tuple(dict.fromkeys(q for _, _, facts in self._current for q in facts.queue_pairs))
+
+    @cached_property
+    def _gaps(self) -> tuple[Gap, ...]:
+        return tuple(gap for _, _, facts in self._current for gap in facts.gaps)
+
+    @cached_property
+    def _gaps_by_agent(self) -> dict[str, tuple[Gap, ...]]:
+        found: dict[str, tuple[Gap, ...]] = {}
+        for agent, _, facts in self._current:
+            found[agent] = (*found.get(agent, ()), *facts.gaps)
+        return found
 
     @cached_property
     def _speakers(self) -> dict[Entity, str]:

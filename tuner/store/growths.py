@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,19 +69,25 @@ class GrowthMap(Mapping[Entity, Growth]):
         self._chosen = chosen.only(counters[chosen.column]) if len(counters) else chosen
         grows = (self._ask("samples") > 1) & (self._ask("seconds") > 0)
         self._chosen = self._chosen.only(grows)
+        self._numbers: list[int] = self._chosen.entity.tolist()
 
     def __getitem__(self, entity: Entity) -> Growth:
+        found = self.find(entity)
+        if found is None:
+            raise KeyError(entity)
+        return found
+
+    def find(self, entity: Entity) -> Growth | None:
+        """Return the growth at an entity, None where there is none."""
         number = self._id_of(entity)
         place = None if number is None else self._chosen.place.get(number)
-        if place is None:
-            raise KeyError(entity)
-        return self._growth(place)
+        return None if place is None else self._growth(place)
 
     def __iter__(self) -> Iterator[Entity]:
-        return (self._entities[number] for number in self._chosen.entity.tolist())
+        return (self._entities[number] for number in self._numbers)
 
     def __len__(self) -> int:
-        return len(self._chosen.entity)
+        return len(self._numbers)
 
     def items(self) -> ItemsView[Entity, Growth]:
         """Return pairs, without looking each entity up."""
@@ -118,26 +125,53 @@ class GrowthMap(Mapping[Entity, Growth]):
         out[chosen.is_float] = of_floats[chosen.cell[chosen.is_float]]
         return out
 
+    @cached_property
+    def _lists(self) -> tuple[list[Any], ...]:
+        """Total in the unit and the other rows, as Python's numbers: quick to pick from."""
+        names = ("seconds", "samples", "first_at", "last_at", "resets", "wraps", "saturated")
+        return (self._totals(), *(self._rows[name].tolist() for name in names))
+
+    def _totals(self) -> list[float]:
+        chosen, rough = self._chosen, self._rows["rough"]
+        plain = all(column.scale == 1 for column in chosen.columns)
+        exact = rough < 2.0**63  # else the sum of integers did not fit
+        if not chosen.is_float.any() and exact.all():
+            native: list[float] = self._tables[0].growth.total[chosen.cell].tolist()
+        else:
+            words = self._tables[0].growth.total
+            native = [
+                rough_total if is_float or not fits else int(words[cell])
+                for rough_total, is_float, fits, cell in zip(
+                    rough.tolist(),
+                    chosen.is_float.tolist(),
+                    exact.tolist(),
+                    chosen.cell.tolist(),
+                    strict=True,
+                )
+            ]
+        if plain:
+            return native
+        columns = chosen.columns
+        return [
+            columns[column].to_unit(total)
+            for column, total in zip(chosen.column.tolist(), native, strict=True)
+        ]
+
     def _growth(self, place: int) -> Growth:
-        chosen, rows = self._chosen, self._rows
-        rough = float(rows["rough"][place])
-        native: float = rough
-        if not chosen.is_float[place] and rough < 2.0**63:  # else the exact sum did not fit
-            native = int(self._tables[0].growth.total[chosen.cell[place]])
-        total = chosen.columns[chosen.column[place]].to_unit(native)
-        seconds = float(rows["seconds"][place])
+        totals, seconds, samples, first_at, last_at, resets, wraps, saturated = self._lists
+        total, span = totals[place], seconds[place]
         return Growth(
-            self._entities[chosen.entity[place]],
+            self._entities[self._numbers[place]],
             self._metric,
             total,
-            seconds,
-            total / seconds,
-            int(rows["samples"][place]),
-            int(rows["first_at"][place]),
-            int(rows["last_at"][place]),
-            int(rows["resets"][place]),
-            int(rows["wraps"][place]),
-            bool(rows["saturated"][place]),
+            span,
+            total / span,
+            samples[place],
+            first_at[place],
+            last_at[place],
+            resets[place],
+            wraps[place],
+            saturated[place],
         )
 
 

@@ -58,6 +58,7 @@ class MemoryStore:
     values: int = 0
     batches: int = 0
     _schemas: dict[bytes, KnownSchema] = field(default_factory=dict)
+    _columns: dict[Column, Column] = field(default_factory=dict)
     _used_ns: dict[bytes, int] = field(default_factory=dict)  # newest batch of each schema
     _routes: dict[tuple[str, str, bytes], _Route] = field(default_factory=dict)
     _groups: dict[tuple[str, str, tuple[str, ...]], _Group] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class MemoryStore:
         """Take a schema and return it parsed. Raises Malformed."""
         known = self._schemas.get(schema.id)
         if known is None:
-            known = self._schemas[schema.id] = know_schema(schema)
+            known = self._schemas[schema.id] = know_schema(schema, self._columns)
         self._used_ns[schema.id] = max(self._used_ns.get(schema.id, 0), self.newest_ns)
         return known
 

@@ -63,14 +63,17 @@ class KnownSchema:
         return there[~floats], there[floats]
 
 
-def know_schema(schema: pb.Schema) -> KnownSchema:
-    """Return a schema checked and parsed. Raises Malformed."""
+def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema:
+    """Return a schema checked and parsed. Raises Malformed.
+
+    columns: those of other schemas; equal ones become the same object, which compares faster.
+    """
     check_schema(schema)
     return KnownSchema(
         schema,
         tuple(parse_entity(entity.id, entity.label) for entity in schema.entities),
         tuple(entity.incarnation for entity in schema.entities),
-        tuple(columns_of(schema)),
+        tuple(columns.setdefault(column, column) for column in columns_of(schema)),
     )
 
 

@@ -138,7 +138,7 @@ class Window(FactView):
 
     def growth(self, metric: str, entity: Entity) -> Growth | None:
         """Return how a counter grew; None where it is absent or was read less than twice."""
-        return self._growth_map(metric).get(entity)
+        return self._growth_map(metric).find(entity)
 
     def growth_all(self, metric: str) -> Mapping[Entity, Growth]:
         """Return how a counter grew at every entity that has two readings of it."""
