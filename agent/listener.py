@@ -15,7 +15,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from agent.config import Metrics, MetricsTls, read_secret
@@ -141,10 +141,20 @@ def _tls(tls: MetricsTls) -> ssl.SSLContext:
     return context
 
 
-def prometheus_render(build: Callable[[], object]) -> Render:
+class Exposed(Protocol):
+    """A custom collector of prometheus-client that writes its many readings itself."""
+
+    def collect(self) -> Iterable[Any]:
+        """Yield the families that the library writes."""
+
+    def text(self, *, openmetrics: bool) -> bytes:
+        """Return the others, written."""
+
+
+def prometheus_render(build: Callable[[], Exposed]) -> Render:
     """Return the renderer of a custom collector, which `build` makes at the first scrape."""
     lock = threading.Lock()
-    made: list[Any] = []
+    made: list[tuple[Exposed, Any]] = []
 
     def render(accept: str) -> tuple[bytes, str]:
         from prometheus_client import CollectorRegistry, ProcessCollector
@@ -153,10 +163,13 @@ def prometheus_render(build: Callable[[], object]) -> Render:
         with lock:
             if not made:
                 registry = CollectorRegistry(auto_describe=False)
-                registry.register(build())  # type: ignore[arg-type]
+                exposed = build()
+                registry.register(exposed)
                 ProcessCollector(registry=registry)
-                made.append(registry)
+                made.append((exposed, registry))
+        exposed, registry = made[0]
         encoder, kind = choose_encoder(accept)
-        return encoder(made[0]), kind
+        written = exposed.text(openmetrics="openmetrics" in kind)
+        return written + encoder(registry), kind  # OpenMetrics ends with what the library writes
 
     return render

@@ -18,6 +18,11 @@ class Backoff:
         self._tries = tries
         self._failures: dict[str, tuple[int, str, int]] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether anything has failed lately."""
+        return bool(self._failures)
+
     def held(self, what: str, now_ns: int) -> str:
         """Return the reason while it is held, else ''."""
         entry = self._failures.get(what)

@@ -21,7 +21,7 @@ from collectors.codec.rdma_netlink import (
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
-from collectors.host.kernel_file import Unreadable, names_in, read_count
+from collectors.host.kernel_file import Listings, Unreadable, names_in, read_count
 from collectors.model.catalogue.ignored import IGNORED
 from collectors.model.catalogue.registry import CATALOGUE, columns
 from collectors.model.entities import Device, Port
@@ -42,6 +42,7 @@ class HwCounterCollector:
         self._context = context
         self._inventory = Inventory(context)
         self._backoff = Backoff()
+        self._listings = Listings()
         self._socket: NetlinkSocket | None = None
         self._no_netlink_since: int | None = None
         self._files_since: dict[Port, int] = {}
@@ -57,7 +58,7 @@ class HwCounterCollector:
                 when = clock()
                 counters = self._over_netlink(device, port, indices, when, gaps)
                 if counters is None:
-                    counters = dict(self._from_files(port.path, port, when, gaps))
+                    counters = dict(self._from_files(port.path, device, port.entity, when, gaps))
                 values = self._values(device, port, counters, gaps)
                 lifespan = self._lifespan(device, port)
                 if values or lifespan:
@@ -132,14 +133,12 @@ class HwCounterCollector:
             return False
 
     def _from_files(
-        self, path: str, subject: RdmaPort | Device, when: Instant, gaps: GapLog
+        self, path: str, device: RdmaDevice, entity: Port | Device, when: Instant, gaps: GapLog
     ) -> Iterator[tuple[str, int]]:
-        entity = subject.entity if isinstance(subject, RdmaPort) else subject
         try:
-            names = names_in(f"{path}/hw_counters")
+            names = self._listings.names(f"{path}/hw_counters", device.incarnation, when.mono_ns)
         except Unreadable as why:
-            if why.reason != "ENOENT":
-                gaps.add(entity, "hw_counters", why.reason, why.detail)
+            gaps.add(entity, "hw_counters", why.reason, why.detail)
             return
         # The kernel's cache is filled by the first file only (core/sysfs.c with mlx5): read
         # that one first and the others come from the cache, within its lifespan.
@@ -147,8 +146,7 @@ class HwCounterCollector:
             if name in IGNORED:
                 continue
             file = f"{path}/hw_counters/{name}"
-            held = self._backoff.held(file, when.mono_ns)
-            if held:
+            if self._backoff.any and (held := self._backoff.held(file, when.mono_ns)):
                 gaps.add(entity, f"hw_counters/{name}", held, "not asked again for a while")
                 continue
             try:
@@ -157,7 +155,8 @@ class HwCounterCollector:
                 gaps.add(entity, f"hw_counters/{name}", why.reason, why.detail)
                 self._backoff.failed(file, why.reason, when.mono_ns)
             else:
-                self._backoff.worked(file)
+                if self._backoff.any:
+                    self._backoff.worked(file)
 
     @staticmethod
     def _values(
@@ -196,7 +195,7 @@ class HwCounterCollector:
         In switchdev mode the device's own function is behind port 1, so what the catalogue
         knows of ports goes there.
         """
-        counters = dict(self._from_files(device.path, device.entity, when, gaps))
+        counters = dict(self._from_files(device.path, device, device.entity, when, gaps))
         if not counters:
             return
         known = columns("hw_counters", device.driver)

@@ -91,6 +91,35 @@ def names_in(path: str) -> tuple[str, ...]:
         raise Unreadable(reason, str(error.strerror)) from None
 
 
+class Listings:
+    """Names in folders, kept for a while: listing sysfs costs as much as reading many files."""
+
+    def __init__(self, keep_ns: int = 30_000_000_000) -> None:
+        self._keep_ns = keep_ns
+        self._known: dict[str, tuple[int, tuple[str, ...]]] = {}
+
+    def names(self, path: str, incarnation: str, now_ns: int) -> tuple[str, ...]:
+        """Return the names, none for a folder that is not there.
+
+        Raises Unreadable for another reason; that is not kept.
+        """
+        key = f"{incarnation} {path}"
+        kept = self._known.get(key)
+        if kept is not None and now_ns - kept[0] < self._keep_ns:
+            return kept[1]
+        try:
+            found: tuple[str, ...] = names_in(path)
+        except Unreadable as why:
+            if why.reason != "ENOENT":
+                self._known.pop(key, None)
+                raise
+            found = ()
+        if len(self._known) > 10_000:  # devices that come and go
+            self._known.clear()
+        self._known[key] = (now_ns, found)
+        return found
+
+
 def folder(root: Path, *parts: str) -> str:
     """Return a path below a root as text."""
     return os.path.join(root, *parts)

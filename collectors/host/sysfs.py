@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext
@@ -95,6 +95,10 @@ _PARSE: Final[Mapping[str, Callable[[str], int]]] = {
 }
 
 
+_File: TypeAlias = tuple[str, str, Column, Callable[[str], int] | None]
+"""What people call it, its path, its column, and how its text is read (None: a number)."""
+
+
 @dataclass(frozen=True)
 class _Share:
     """Which files one of the three collectors reads."""
@@ -113,6 +117,7 @@ class SysfsCollector:
         self._inventory = Inventory(context)
         self._backoff = Backoff()
         self._facts_ns: int | None = None
+        self._plans: dict[str, tuple[str, int, tuple[_File, ...], str]] = {}
 
     @property
     def name(self) -> str:
@@ -141,42 +146,60 @@ class SysfsCollector:
     ) -> dict[Column, int | float]:
         values: dict[Column, int | float] = {}
         now_ns = clock().mono_ns
-        for what, path, column in self._files(device, port, gaps):
-            held = self._backoff.held(path, now_ns)
-            if held:
+        backoff = self._backoff
+        for what, path, column, parse in self._files(device, port, now_ns, gaps):
+            if backoff.any and (held := backoff.held(path, now_ns)):
                 gaps.add(port.entity, what, held, "not asked again for a while")
                 continue
             try:
-                parse = _PARSE.get(what)
                 values[column] = parse(read_text(path)) if parse else read_count(path)
             except Unreadable as why:
                 gaps.add(port.entity, what, why.reason, why.detail)
-                self._backoff.failed(path, why.reason, now_ns)
+                backoff.failed(path, why.reason, now_ns)
             else:
-                self._backoff.worked(path)
+                if backoff.any:
+                    backoff.worked(path)
         return values
 
     def _files(
-        self, device: RdmaDevice, port: RdmaPort, gaps: GapLog
-    ) -> Iterator[tuple[str, str, Column]]:
+        self, device: RdmaDevice, port: RdmaPort, now_ns: int, gaps: GapLog
+    ) -> tuple[_File, ...]:
+        """Return the files of a port that this collector reads, looked up twice a minute."""
+        planned = self._plans.get(port.path)
+        if planned and planned[0] == device.incarnation and now_ns - planned[1] < _FACTS_NS:
+            files, unknown = planned[2:]
+        else:
+            try:
+                present = names_in(f"{port.path}/counters")
+            except Unreadable as why:
+                if why.reason != "ENOENT":  # rxe, irdma, bnxt_re, efa... have no such folder
+                    gaps.add(port.entity, "counters", why.reason, why.detail)
+                    return tuple(self._own_files(device, port))
+                present = ()
+            files, unknown = self._plan(device, port, present)
+            self._plans[port.path] = (device.incarnation, now_ns, files, unknown)
+        if unknown:
+            gaps.add(port.entity, "counters", "not in the catalogue", unknown)
+        return files
+
+    def _own_files(self, device: RdmaDevice, port: RdmaPort) -> Iterator[_File]:
         for key, column in columns("sysfs_port", device.driver).items():
             if self._share.wants(key):
-                yield key, f"{port.path}/{key}", column
-        try:
-            present = names_in(f"{port.path}/counters")
-        except Unreadable as why:
-            if why.reason != "ENOENT":  # rxe, irdma, bnxt_re, efa... have no such folder
-                gaps.add(port.entity, "counters", why.reason, why.detail)
-            return
+                yield key, f"{port.path}/{key}", column, _PARSE.get(key)
+
+    def _plan(
+        self, device: RdmaDevice, port: RdmaPort, present: tuple[str, ...]
+    ) -> tuple[tuple[_File, ...], str]:
         known = columns("sysfs_counters", device.driver)
         # bnxt_re shows the same value in both folders: one series, from hw_counters.
         elsewhere = {column.metric for column in columns("hw_counters", device.driver).values()}
-        unknown = [name for name in present if name not in known]
+        files = list(self._own_files(device, port))
         for name in present:
-            if name in known and self._share.wants(name) and known[name].metric not in elsewhere:
-                yield f"counters/{name}", f"{port.path}/counters/{name}", known[name]
-        if unknown and self._share.facts:
-            gaps.add(port.entity, "counters", "not in the catalogue", ", ".join(unknown)[:200])
+            column = known.get(name)
+            if column and self._share.wants(name) and column.metric not in elsewhere:
+                files.append((f"counters/{name}", f"{port.path}/counters/{name}", column, None))
+        unknown = [name for name in present if name not in known] if self._share.facts else []
+        return tuple(files), ", ".join(unknown)[:200]
 
     def _facts(self, devices: tuple[RdmaDevice, ...]) -> Facts:
         attributes: list[Attribute] = []

@@ -93,9 +93,14 @@ class Column:
         """Number of distinct native values."""
         return 1 << self.width
 
+    @cached_property
+    def native(self) -> bool:
+        """Native values are in the metric's unit already."""
+        return self.scale == 1
+
     def to_unit(self, value: float) -> float:
         """Return a native value in the metric's unit; exact where the result is an integer."""
-        if self.scale == 1:
+        if self.native:
             return value
         if isinstance(value, int):
             scaled = value * self.scale

@@ -13,6 +13,9 @@ from fractions import Fraction
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.config import BasicAuth, Metrics, MetricsTls
@@ -217,7 +220,8 @@ def served():
 
     def serve(config, board=None):
         board = board or snapshot(reading(PORT, {RX_WORDS: 1}), at=time.monotonic_ns())
-        listener = Listener(config, prometheus_render(lambda: Exposition(board.outcomes, "gpu01")))
+        exposed = Exposition(board.outcomes, "gpu01", readings=False)
+        listener = Listener(config, prometheus_render(lambda: exposed))
         listeners.append(listener)
         return f"127.0.0.1:{listener.port}"
 
@@ -244,7 +248,7 @@ def test_listener_serves_both_formats(served):
     assert status == 200
     assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert "process_resident_memory_bytes" in text
-    assert 'received_bytes_total{device="mlx5_0",port="1"} 4.0' in text
+    assert 'received_bytes_total{device="mlx5_0",port="1"} 4\n' in text
     status, text, headers = get(
         f"http://{where}/metrics", Accept="application/openmetrics-text;version=1.0.0"
     )
@@ -255,6 +259,34 @@ def test_listener_serves_both_formats(served):
     connection = http.client.HTTPConnection(where, timeout=10)
     connection.request("POST", "/metrics", b"x")
     assert connection.getresponse().status == 405
+
+
+ODD = Netdev("gpu01", 'we"ird\\if\n')
+
+
+def test_our_own_text_says_what_the_library_would():
+    values = {RX_WORDS: 25, STATE: 4, LIFESPAN: 10}
+    board = snapshot(reading(PORT, values), reading(ODD, {MTU_DROPS: 7}),
+                     reading(priority(LEAF, 3), {MTU_DROPS: 8}))  # fmt: skip
+    exposed = Exposition(board.outcomes, "gpu01", mono_ns=lambda: 10**9)
+    ours = exposed.text(openmetrics=False).decode()
+    theirs = text_of(board)
+    assert samples(ours) == {k: v for k, v in samples(theirs).items() if "agent" not in k[0]
+                             and not k[0].endswith("_info")}  # fmt: skip
+    types = [line for line in ours.splitlines() if line.startswith("# TYPE")]
+    assert set(types) <= set(theirs.splitlines())
+    openmetrics = exposed.text(openmetrics=True).decode() + "# EOF\n"
+    families = list(openmetrics_families(openmetrics))
+    assert {sample.name for family in families for sample in family.samples} == {
+        key[0] for key in samples(ours)
+    }
+
+
+def test_u13_a_counter_beyond_2_to_53_stays_exact_in_text():
+    board = snapshot(reading(PORT, {column("node_infiniband_np_cnp_packets_sent_total",
+                                           "np_cnp_sent"): 2**53 + 1}))  # fmt: skip
+    text = Exposition(board.outcomes, "gpu01", mono_ns=lambda: 10**9).text(openmetrics=False)
+    assert b" 9007199254740993\n" in text
 
 
 def test_port_in_use_is_one_clear_error():

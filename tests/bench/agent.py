@@ -168,9 +168,13 @@ def exposition_of(seen: list[tuple[str, Pass]]) -> tuple[int, Callable[[], bytes
         board.register(name, 1)
         board.succeeded(name, one, time.monotonic_ns(), 0.01)
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Exposition(board.outcomes, "gpu01"))
-    text = generate_latest(registry).decode()
-    return sum(line[0] != "#" for line in text.splitlines()), lambda: generate_latest(registry)
+    exposed = Exposition(board.outcomes, "gpu01", readings=False)
+    registry.register(exposed)
+
+    def whole() -> bytes:
+        return exposed.text(openmetrics=False) + generate_latest(registry)
+
+    return sum(line[:1] != b"#" for line in whole().splitlines()), whole
 
 
 def scrape(report: Report, root: Path) -> None:

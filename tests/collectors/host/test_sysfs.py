@@ -309,8 +309,11 @@ def test_u7_a_driver_reload_is_a_new_incarnation(host, tmp_path, clock, faulty):
     home = write_device(tmp_path, mlx5())
     collector = SYSFS.build(host())
     before = collector.read(clock).readings[0]
+    faulty.errors["port_rcv_data"] = errno.ENODEV
     faulty.errors["ports/1/counters"] = errno.ENODEV
     clock.turn(5)
+    assert reasons(collector.read(clock)) == {"counters/port_rcv_data": "ENODEV"}
+    clock.turn(30)
     assert reasons(collector.read(clock)) == {"counters": "ENODEV"}
     faulty.errors.clear()
     import shutil
