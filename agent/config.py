@@ -127,6 +127,7 @@ class InfiniBand(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Seconds = 30.0
     deadline: Seconds = 25.0
     rediscover: Seconds = 300.0
+    discover: Literal["direct", "sa"] = "direct"
     node_names: str = ""
     groups: tuple[Literal["details", "vl", "congestion", "sl", "fec", "flow"], ...] = (
         "details",

@@ -197,6 +197,18 @@ def test_routes_are_ibtracert_s(lab):
     assert shown["hops"][-1]["into"] == f"{b}/1"
 
 
+def test_opensm_gives_a_path(lab):
+    ours = agent(lab, "topology", "--format", "json")
+    lids = {n["name"]: n["lid"] for n in ours["nodes"]}
+    client = CLIENT.with_name("path_client.py")
+    shown = lab.run([sys.executable, str(client), str(lids["H3"])], host="H1")
+    path = json.loads(shown.stdout)
+    assert (path["SLID"], path["DLID"]) == (lids["H1"], lids["H3"])
+    assert path["sm"] == lids[lab.sm_host]
+    assert path["Mtu"] in (1, 2, 3, 4, 5)
+    assert path["SL"] == 0
+
+
 def test_load_of_all_to_all_counts_every_flow(lab):
     made = agent(lab, "load", "--format", "json")
     topology = lab.topology
