@@ -26,6 +26,7 @@ from collectors.infiniband.sa_discovery import discover_from_sa
 from collectors.infiniband.topology import Change, End, IbPort, Node, Topology, diff
 from collectors.infiniband.transactor import Answer, Failure, Limits, Transactor
 from collectors.infiniband.transport import Transport
+from collectors.model.errors import FabricError
 from collectors.model.facts import Facts, Setting
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 
@@ -69,7 +70,17 @@ class InfinibandCollector:
         self._load: list[Reading] = []
 
     def read(self, clock: Clock) -> Pass:
-        """Sweep once; raises FabricError only when the local port cannot be used."""
+        """Sweep once; raises FabricError only when the local port cannot be used.
+
+        The port is then given back and opened anew by the next pass.
+        """
+        try:
+            return self._read(clock)
+        except FabricError:
+            self.close()
+            raise
+
+    def _read(self, clock: Clock) -> Pass:
         if self._ask is None or self._sweep is None:
             options = self.options
             self._ask = Transactor(
@@ -108,7 +119,7 @@ class InfinibandCollector:
         """Give the local port back."""
         if self._ask is not None:
             self._ask.transport.close()
-            self._ask = None
+            self._ask = self._discovered = None
 
     # --- inside ------------------------------------------------------------------------------
     def _is_due(self, now: Instant) -> bool:

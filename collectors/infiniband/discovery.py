@@ -258,6 +258,7 @@ def parse_port(payload: bytes, number: int) -> IbPort:
     if len(payload) < mad_smp.PORT_INFO.need:
         raise Malformed(f"port {number}", "PortInfo", f"{len(payload)} bytes", payload)
     info = mad_smp.PORT_INFO.parse(payload)
+    del info["M_Key"]  # a secret that no later code needs
     return IbPort(
         number,
         info["PortState"],

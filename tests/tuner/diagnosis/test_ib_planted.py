@@ -193,8 +193,9 @@ def test_a_starved_lane_is_found_with_its_arbitration():
     subnet.vl_arbitration = {1: (0 << 8 | 64, 1 << 8 | 64), 3: (0 << 8 | 64,)}  # lane 3: nothing
     leaf = topology.find("Leaf0-0")
     # 16 bits: it stands at its maximum after a moment, which says "at least"
+    begun = Step(0, "set", leaf.name, 1, values=(("PortVLXmitWait3", 9.0),))
     waits = Step(0, "rate", leaf.name, 1, values=(("PortVLXmitWait3", 5000.0),))
-    window, fabric, diagnosis = look(topology, [waits], subnet=subnet)
+    window, fabric, diagnosis = look(topology, [begun, waits], subnet=subnet)
     [cause] = causes(diagnosis)
     assert cause.rule == "ib-vl-starvation"
     assert cause.subject == Slot(entity(topology, End(leaf.guid, 1)), "vl", 3)
