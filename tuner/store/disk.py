@@ -23,6 +23,7 @@ from tuner.store.ledger import Ledger, Numbers, Sealed, sync_folder
 
 LOG: Final = logging.getLogger(__name__)
 LEDGER: Final = "ledger.json"
+_HEADERS: Final = 8  # a segment is at least so many times the facts at its begin
 _FORGOTTEN_AFTER: Final = 7  # times the retention, without data from an agent
 
 
@@ -64,6 +65,7 @@ class DiskStore:
     _writer: SegmentWriter | None = None
     _span: _Span = field(default_factory=_Span)
     _opened_ns: int = 0
+    _header: int = 0  # bytes of facts at the begin of the open segment
     _now_ns: int = 0
     _written: set[bytes] = field(default_factory=set)
     _facts: dict[tuple[str, str], pb.Facts] = field(default_factory=dict)
@@ -229,7 +231,8 @@ class DiskStore:
 
     def _is_full(self, writer: SegmentWriter, now_ns: int) -> bool:
         kept = self.retention
-        return writer.size >= kept.segment_bytes or now_ns - self._opened_ns >= kept.segment_ns
+        most = max(kept.segment_bytes, _HEADERS * self._header)  # else facts would fill the disk
+        return writer.size >= most or now_ns - self._opened_ns >= kept.segment_ns
 
     def _rotate(self, now_ns: int) -> SegmentWriter:
         self._seal()
@@ -250,7 +253,7 @@ class DiskStore:
             if isinstance(error, OSError):
                 raise translate(error, writer.path, "open") from error
             raise
-        self._writer, self._opened_ns = writer, now_ns
+        self._writer, self._opened_ns, self._header = writer, now_ns, writer.size
         self._span, self._written = _Span(), set()
         return writer
 
