@@ -177,8 +177,12 @@ class DiskStore:
                     yield from (pb.Item(facts=facts) for facts in early.values())
                     early = None
                 if kind == "batch" and item.batch.schema not in sent:
-                    sent.add(item.batch.schema)
-                    yield pb.Item(schema=schemas[item.batch.schema])
+                    schema = schemas.get(item.batch.schema)
+                    if schema is None:  # no segment of ours is like this
+                        LOG.warning("%s: a batch without its schema is left out", path)
+                        continue
+                    sent.add(schema.id)
+                    yield pb.Item(schema=schema)
                 yield item
         yield from (pb.Item(facts=facts) for facts in (early or {}).values())
 

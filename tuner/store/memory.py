@@ -141,7 +141,8 @@ class MemoryStore:
     @property
     def nbytes(self) -> int:
         """Bytes of all numbers and their times."""
-        return sum(block.nbytes for group in self._groups.values() for block in group.blocks)
+        groups = list(self._groups.values())  # a scrape may ask from another thread
+        return sum(block.nbytes for group in groups for block in group.blocks)
 
     def window(
         self, since_ns: int = 0, until_ns: int = FOREVER_NS, now_ns: int | None = None
