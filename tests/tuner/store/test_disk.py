@@ -18,8 +18,9 @@ from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.segment import SegmentWriter, segments
 from tests.collectors import strategies as some
 from tests.tuner.builders import SECOND, START_NS, Uplink, at
-from tuner.store.disk import Retention, read_folder
+from tuner.store.disk import Retention
 from tuner.store.ledger import Ledger, Numbers
+from tuner.store.span import read_folder
 from tuner.store.store import Limits, Store, UnknownSchema
 
 HOST = Host("node1")
