@@ -12,7 +12,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from tests.bench.science_parts import buffers, dcqcn, ecmp, estimators, speed
+from tests.bench.science_parts import (
+    buffers,
+    dcqcn,
+    ecmp,
+    estimators,
+    estimators_packet,
+    speed,
+)
 from tests.bench.science_parts.check import Check
 
 
@@ -42,6 +49,7 @@ def main() -> int:
         "buffers": buffers.checks,
         "ecmp": ecmp.checks,
         "estimators": estimators.checks,
+        "packets": estimators_packet.checks,
         "speed": lambda: speed.checks(notes),
     }
     unknown = [name for name in sys.argv[1:] if name not in parts]
