@@ -59,6 +59,8 @@ def main() -> int:
     done: list[Check] = []
     for name in sys.argv[1:] or parts:
         done += show(name, parts[name]())
+    if "ecmp" in (sys.argv[1:] or parts):
+        notes.append(ecmp.noise_note())
     failing = [check for check in done if not check.passes]
     print(f"\n{len(done) - len(failing)} of {len(done)} comparisons within their bound")
     notes += [f"{check.name}: {check.reason}" for check in failing if check.reason]

@@ -164,23 +164,33 @@ def round_trip(in_flight_bytes: Floats, rates_bps: Floats) -> Estimate:
     )
 
 
-def incast_degree(stall_ratios: Floats) -> Estimate:
+def incast_degree(stall_ratios: Floats, sent_ratios: Floats | None = None) -> Estimate:
     """Return k of a k-to-1 incast from how much of each window a sender was held back.
 
     Works on pause durations (PFC) and XmitWait (InfiniBand) alike: k saturated senders are each
-    stalled 1 − 1/k of the time. Raises TooFewWindowsError.
+    stalled 1 − 1/k of the time. A paused port still finishes what its pipeline holds, so pauses
+    overstate k a little; with `sent_ratios` (bytes sent over what line rate carries, same
+    windows) k is 1 over their mean instead, and the stalls only tell that the sender had data.
+    Raises TooFewWindowsError, and ValueError where stalls and sending together leave the sender
+    idle more than a tenth of the time.
     """
-    ratios = _checked(stall_ratios)
-    half, _ = _mean_half_width(ratios)
-    mean = float(ratios.mean())
+    stalled = _checked(stall_ratios)
+    served = 1 - stalled
+    if sent_ratios is not None:
+        served = _checked(sent_ratios)
+        idle = float(1 - served.mean() - stalled.mean())
+        if idle > 0.1:
+            raise ValueError(f"the sender was idle {idle:.0%} of the time: no saturated incast")
+    half, _ = _mean_half_width(served)
+    mean = float(served.mean())
 
     def degree(ratio: float) -> float:
-        return 1 / (1 - min(max(ratio, 0.0), 1 - 1 / _MOST_FLOWS))
+        return 1 / min(max(ratio, 1 / _MOST_FLOWS), 1.0)
 
     return Estimate(
         degree(mean),
-        degree(mean - half),
         degree(mean + half),
+        degree(mean - half),
         ("all senders always have data", "the receiver drains at line rate and serves them alike"),
     )
 
