@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 
 import numba
+from scipy.optimize import brentq
 
 from collectors.model.dcqcn import DcqcnParameters
-from tuner.models.dcqcn_fixed_point import PACKET_BYTES, FluidConstants
+from tuner.models.dcqcn_fixed_point import PACKET_BYTES, FluidConstants, marking_closed_form
 
-_BISECTIONS = 60
-_LOG_P_LOW, _LOG_P_HIGH = -30.0, -1e-6
-_NEVER = 1e-12
+_LOG_TOLERANCE = 1e-7
+_LOG_P_HIGH = -1e-6
+_NEVER = 1e-10
 _MOST_EVENTS = 1_000_000
 
 
@@ -102,13 +103,20 @@ def marking_by_renewal(rate_pps: float, k: FluidConstants) -> float:
     """
     if k.ai <= 0 or rate_pps <= 0:
         raise ValueError("a DCQCN equilibrium needs a positive rate and additive increase")
-    low, high = _LOG_P_LOW, _LOG_P_HIGH
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if _drift_at(math.exp(middle), rate_pps, k) > 0 else (low, middle)
-        )
-    return math.exp((low + high) / 2)
+
+    def drift(log_p: float) -> float:
+        return _drift_at(math.exp(log_p), rate_pps, k) / rate_pps
+
+    # Far from the root a step costs far more events, so the search begins beside it.
+    guess = min(math.log(marking_closed_form(rate_pps, k)), _LOG_P_HIGH - 1)
+    low, high = guess - 0.5, min(guess + 0.5, _LOG_P_HIGH)
+    while drift(low) < 0:
+        low -= 1
+    while drift(high) > 0:
+        if high >= _LOG_P_HIGH:
+            return math.exp(high)
+        high = min(high + 1, _LOG_P_HIGH)
+    return math.exp(brentq(drift, low, high, xtol=_LOG_TOLERANCE))
 
 
 def marking_for_flows(
@@ -129,17 +137,22 @@ def flows_for_marking(
 ) -> float:
     """Return how many equal flows fill a link at this marking ratio, within 1..most.
 
-    The inverse of `marking_for_flows`, by bisection on log N.
+    The inverse of `marking_for_flows`, by root finding on log N.
     """
     k = FluidConstants.of(parameters, packet_bytes)
     whole = link_bps / (8 * packet_bytes)
-    if marking_ratio <= 0 or _drift_at(marking_ratio, whole, k) >= 0:
+
+    def drift(log_n: float) -> float:
+        return _drift_at(marking_ratio, whole / math.exp(log_n), k) / whole
+
+    if marking_ratio <= 0 or drift(0.0) >= 0:
         return 1.0
-    if marking_ratio >= 1 or _drift_at(marking_ratio, whole / most, k) <= 0:
+    if marking_ratio >= 1:
         return most
-    low, high = 0.0, math.log(most)
-    for _ in range(_BISECTIONS // 2):
-        middle = (low + high) / 2
-        below = _drift_at(marking_ratio, whole / math.exp(middle), k) < 0
-        low, high = (middle, high) if below else (low, middle)
-    return math.exp((low + high) / 2)
+    top = math.log(most)
+    high = min(1.0, top)
+    while drift(high) < 0:
+        if high >= top:
+            return most
+        high = min(high + 1, top)
+    return math.exp(brentq(drift, max(0.0, high - 1), high, xtol=_LOG_TOLERANCE))
