@@ -102,7 +102,7 @@ def _compared(name: str, values: Floats, want: float) -> Check:
         f"standard error is {high:.1%}-{low:.1%}; ours of {len(values)} draws "
         f"{values.std() / np.sqrt(len(values)) / want:.1%}"
     )
-    if values.std() > 0:
+    if values.std() > 0.02:  # else the table's rounding, not its draws, decides
         _OFF.append(float((values.mean() - want) / (values.std() / np.sqrt(REFERENCE_TRIALS[1]))))
     return near(name, values.mean(), want, 0.03, reason)
 
