@@ -5,8 +5,9 @@ import pytest
 from collectors.infiniband.topology import End
 from collectors.model.errors import ConfigInvalid
 from simlab.ib.fabrics import assign_lids, fat_tree, parse_topology, route_minhop, two_tier
+from simlab.ib.fake import FakeSubnet
 from simlab.ib.faults import Flow, add_rates, bad_cable, settle, steps
-from simlab.ib.script import ScriptState, Step, ibsim_commands, parse_script
+from simlab.ib.script import ScriptState, Step, apply_to_fake, ibsim_commands, parse_script
 
 SCRIPT = """
 - {at: 5, set: {node: H4, port: 1, SymbolErrorCounter: 70000}}
@@ -76,6 +77,24 @@ def test_part_of_a_fat_tree():
     assert sum(1 for _ in fat_tree(8, 100).adapters()) == 100
     with pytest.raises(ConfigInvalid, match="has 16 hosts, asked for 17"):
         fat_tree(4, 17)
+
+
+def test_the_same_script_on_a_fake_subnet():
+    topology = two_tier(4, 2, 2)
+    assign_lids(topology)
+    subnet = FakeSubnet(topology, End(topology.find("H0").guid, 1))
+    state = ScriptState(parse_script(SCRIPT))
+    leaf, far = End(topology.find("Leaf0").guid, 3), End(topology.find("Spine0").guid, 1)
+    apply_to_fake(subnet, state, list(state.advance(11)))
+    assert topology.port(leaf).peer is None
+    assert topology.port(far).peer is None
+    assert subnet.counters[End(topology.find("Leaf3").guid, 1)]["PortXmitWait"] == 1100
+    apply_to_fake(subnet, state, list(state.advance(20)))
+    assert topology.port(leaf).peer == far
+    assert subnet.agent_of(topology.find("H6").guid).silent
+    state = ScriptState([Step(0, "silent", "nobody")])
+    with pytest.raises(ConfigInvalid, match="nobody: script: no such node"):
+        apply_to_fake(subnet, state, list(state.advance(1)))
 
 
 # --- the fluid -----------------------------------------------------------------------------------
