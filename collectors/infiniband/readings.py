@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from collectors.codec import mad_perf
-from collectors.codec.mad_layout import Layout
 from collectors.infiniband.counters import Capability, Swept
 from collectors.infiniband.discovery import Miss
 from collectors.infiniband.routes import adapter_ports, all_to_all
@@ -199,10 +198,3 @@ def subject_of(topology: Topology, miss: Miss) -> Entity | str:
     if node is None or miss.end is None:
         return miss.subject
     return thing_of(node) if miss.end.port < 0 else node.entity(miss.end.port)
-
-
-def fields_without_row(layout: Layout) -> set[str]:
-    """Return the fields of an attribute that the catalogue does not name; for the tests."""
-    plain, slotted = _TABLES[layout.name]
-    named = {field for field, _ in plain} | {field for field, _, _ in slotted}
-    return set(layout.names) - named - {"PortSelect", "CounterSelect", "CounterSelect2"}
