@@ -60,10 +60,7 @@ class IbPort:
 
 @dataclass(slots=True)
 class Node:
-    """A switch, channel adapter or router.
-
-    path: a directed route that leads to it; None where only its LID is known.
-    """
+    """A switch, channel adapter or router. path: a directed route that leads to it."""
 
     guid: int
     kind: Kind
@@ -76,7 +73,7 @@ class Node:
     enhanced_port0: bool = False
     lft_top: int = 0
     lft: bytes = b""
-    path: bytes | None = b""
+    path: bytes = b""
     ports: dict[int, IbPort] = field(default_factory=dict)
 
     @property

@@ -111,11 +111,10 @@ def build_host(name: str, driver: str = "mlx5", nics: int = 8) -> FakeHost:
             2: (address, "IB/RoCE v1", netdev),
             3: (address, "RoCE v2", netdev),
         }
-        counted = hw if len(hw) > 1 else None  # siw has no hardware counters at all
-        port = FakePort(counters=pma, hw_counters=counted, gids=gids, cm=_connections())
+        port = FakePort(counters=pma, hw_counters=hw, gids=gids, cm=_connections())
         identity = {"board_id": "MT_0000000838", "hca_type": "MT4129"} if driver == "mlx5" else {}
         if not module:
-            identity = {"parent": netdev} if driver == "rxe" else {"node_type": "4: RNIC"}
+            identity = {"parent": netdev}
         devices.append(
             FakeDevice(
                 f"{driver}_{index}" if driver != "bnxt_re" else f"bnxt_re{index}",

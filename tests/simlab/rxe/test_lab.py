@@ -66,7 +66,7 @@ def test_nothing_is_wrong(runs, name):
 
 
 def test_busy_carries_more_than_healthy(runs):
-    """Paced below half of the line rate, against as much as goes."""
+    """Paced far below the line rate, against as much as goes."""
     healthy, busy = runs.broken("healthy"), runs.broken("busy")
     paced = read_scenario("healthy").traffic[0].rate_bps
     for flow in healthy.flows:
@@ -136,7 +136,9 @@ def test_no_ect_is_dropped_where_the_others_are_marked(runs):
 
 def test_rnr_is_told_and_heard(runs):
     rdma = runs.broken("rnr").counted.rdma
-    assert rdma["h2"]["send_rnr_err"] == rdma["h1"]["rcvd_rnr_err"] > 10
+    told, heard = rdma["h2"]["send_rnr_err"], rdma["h1"]["rcvd_rnr_err"]
+    assert min(told, heard) > 5
+    assert abs(told - heard) <= 2  # the last one may still be on its way when the QPs go
     assert rdma["h4"]["send_rnr_err"] == rdma["h3"]["rcvd_rnr_err"] == 0
 
 
