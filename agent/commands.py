@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent import cli, ib, targets
+from agent import capture, cli, ib, targets
 from agent.cli import log_to_stderr
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ app = typer.Typer(
 
 app.add_typer(ib.app, name="ib")
 app.add_typer(targets.app, name="targets")
+app.command("capture")(capture.show)
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file; else defaults.")]
 

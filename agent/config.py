@@ -127,6 +127,7 @@ class InfiniBand(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Seconds = 30.0
     deadline: Seconds = 25.0
     rediscover: Seconds = 300.0
+    discover: Literal["direct", "sa"] = "direct"
     node_names: str = ""
     groups: tuple[Literal["details", "vl", "congestion", "sl", "fec", "flow"], ...] = (
         "details",
@@ -155,6 +156,14 @@ class Switches(Struct, frozen=True, forbid_unknown_fields=True):
     inventory: str
 
 
+class Sflow(Struct, frozen=True, forbid_unknown_fields=True):
+    """An sFlow receiver; with an inventory of switches, only their datagrams are taken."""
+
+    address: str = "0.0.0.0"  # noqa: S104  exporters send from other machines
+    port: TcpPort = 6343
+    interval: Seconds = 10.0
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file.
 
@@ -172,6 +181,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     uplink: Uplink | None = None
     infiniband: tuple[InfiniBand, ...] = ()
     switches: Switches | None = None
+    sflow: Sflow | None = None
 
 
 def read_config(path: Path | None) -> Config:

@@ -53,7 +53,7 @@ def run(config: Config, file: str) -> int:
     listener = _listen(config, snapshot, outbox)
     if not planned:
         _log.warning("no collector is on: nothing will be read")
-    if not read_rdma_devices(host_context(config)):
+    if any(job.host for job in planned) and not read_rdma_devices(host_context(config)):
         _log.warning("no RDMA device in %s/class/infiniband", config.paths.sysfs)
     if outbox:
         outbox.start()

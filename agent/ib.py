@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent import ib_show
 from collectors.model.errors import FabricError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from collectors.infiniband.discovery import Discovered
-    from collectors.infiniband.topology import End, Node, Topology
+    from collectors.infiniband.topology import Node, Topology
     from collectors.infiniband.transactor import Transactor
 
 app = typer.Typer(help="Look at the InfiniBand subnet from this host.", no_args_is_help=True)
 
-WIDTH = 100
 PARTIAL = 3
 """Exit code: an answer, but something in the subnet did not answer."""
 
@@ -63,11 +61,11 @@ def topology(
 
     with _subnet(device, port, names, file, timeout, forwarding=False) as (found, _):
         if answer is Format.json:
-            print(json.dumps(_topology_document(found), indent=1))
+            print(json.dumps(ib_show.topology_document(found), indent=1))
         elif answer is Format.net:
             print(format_net(found.topology), end="")
         else:
-            _show_topology(found)
+            ib_show.show_topology(found)
         _end(found)
 
 
@@ -102,7 +100,9 @@ def ports(
         if answer is Format.json:
             print(json.dumps([rate.document() for rate in rates], indent=1))
         else:
-            _show_ports([rate for rate in rates if everything or rate.is_notable], len(rates))
+            ib_show.show_ports(
+                [rate for rate in rates if everything or rate.is_notable], len(rates)
+            )
         _end(found)
 
 
@@ -126,9 +126,9 @@ def route(
         start = End(a.guid, 0 if a.is_switch else next(n for n, p in a.ports.items() if p.peer))
         walked = follow(known, start, b.lid)
         if answer is Format.json:
-            print(json.dumps(_route_document(known, a, b, walked), indent=1))
+            print(json.dumps(ib_show.route_document(known, a, b, walked), indent=1))
         else:
-            _show_route(known, a, b, walked)
+            ib_show.show_route(known, a, b, walked)
         if walked.error:
             raise typer.Exit(PARTIAL)
 
@@ -145,10 +145,19 @@ def load(
     answer: Answer = Format.table,
     timeout: Timeout = 0.5,
     top: Annotated[int, typer.Option(help="rows to show")] = 20,
+    through: Annotated[
+        str, typer.Option(metavar="NAME/PORT", help="list the flows that share this port")
+    ] = "",
 ) -> None:
-    """Show how many flows of a job static routing sends through each link between switches."""
+    """Show how many flows of a job static routing sends through each link between switches.
+
+    With --through, name the pairs that share one port instead.
+    """
+    import itertools
+
     from collectors.infiniband import routes
     from collectors.infiniband.tiers import infer_tiers
+    from collectors.infiniband.topology import End
 
     if pattern not in ("all-to-all", "ring"):
         print(f"fabric-agent: {pattern}: not all-to-all or ring", file=sys.stderr)
@@ -156,14 +165,29 @@ def load(
     with _subnet(device, port, names, None, timeout) as (found, _):
         known = found.topology
         ends = routes.adapter_ports(known, _host_list(hosts) if hosts else None)
+        if through:
+            name, _, number = through.rpartition("/")
+            place = End(_named(known, name).guid, int(number) if number.isdigit() else -1)
+            flows = (
+                itertools.permutations(ends, 2)
+                if pattern == "all-to-all"
+                else zip(ends, [*ends[1:], *ends[:1]], strict=True)
+            )
+            ib_show.show_flows(
+                known,
+                through,
+                routes.flows_through(known, flows, place),
+                as_json=answer is Format.json,
+            )
+            return
         made = (
             routes.all_to_all(known, ends) if pattern == "all-to-all" else routes.ring(known, ends)
         )
         spots = routes.hot_spots(known, made, infer_tiers(known), at_least=0.0)
         rows = [
             {
-                "out": _end_name(known, spot.out),
-                "to": _peer_name(known, spot.out),
+                "out": ib_show.end_name(known, spot.out),
+                "to": ib_show.peer_name(known, spot.out),
                 "flows": spot.flows,
                 "mean": round(spot.mean, 2),
                 "ratio": round(spot.ratio, 2),
@@ -174,7 +198,9 @@ def load(
             print(json.dumps({"ports": len(ends), "pattern": pattern, "links": rows}, indent=1))
         else:
             title = f"{pattern} of {len(ends)} ports: the most loaded of {len(rows)} links"
-            _table(title, ("out", "to", "flows", "mean", "ratio"), [r.values() for r in rows[:top]])
+            ib_show.table(
+                title, ("out", "to", "flows", "mean", "ratio"), [r.values() for r in rows[:top]]
+            )
         _end(found)
 
 
@@ -238,152 +264,3 @@ def _named(known: Topology, text: str) -> Node:
 def _host_list(file: str) -> list[str]:
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
-
-
-def _end_name(known: Topology, end: End) -> str:
-    from collectors.infiniband.topology import name_of
-
-    return name_of(known, end)
-
-
-def _peer_name(known: Topology, end: End) -> str:
-    port = known.port(end)
-    return _end_name(known, port.peer) if port and port.peer else "?"
-
-
-# --- documents and tables ------------------------------------------------------------------------
-def _topology_document(found: Discovered) -> dict[str, Any]:
-    from collectors.infiniband.tiers import check_tree, infer_rails, infer_tiers
-
-    known = found.topology
-    tiers, rails = infer_tiers(known), infer_rails(known)
-    return {
-        "partial": known.partial,
-        "seconds": round(found.discovery_s, 3),
-        "nodes": [
-            {
-                "guid": f"0x{node.guid:016x}",
-                "kind": node.kind,
-                "name": node.name,
-                "ports": node.port_count,
-                "lid": node.lid,
-                "tier": tiers.get(node.guid),
-                "aggregation": node.is_aggregation,
-            }
-            for node in known.nodes.values()
-        ],
-        "links": [
-            {
-                "a": {"guid": f"0x{a.guid:016x}", "port": a.port},
-                "b": {"guid": f"0x{b.guid:016x}", "port": b.port},
-                "width_speed": port.label if (port := known.port(a)) else "?",
-                "rail": rails.get(a, rails.get(b)),
-            }
-            for a, b in known.links()
-        ],
-        "oddities": [
-            {"what": odd.what, "where": odd.where, "detail": odd.detail}
-            for odd in check_tree(known, tiers, rails)
-        ],
-        "missing": [
-            {"subject": m.subject, "what": m.what, "reason": m.failure.reason} for m in found.misses
-        ],
-    }
-
-
-def _route_document(known: Topology, a: Node, b: Node, walked: Any) -> dict[str, Any]:
-    return {
-        "from": a.name,
-        "to": b.name,
-        "lid": b.lid,
-        "error": walked.error,
-        "hops": [
-            {"out": _end_name(known, hop.out), "into": _end_name(known, hop.into)}
-            for hop in walked.hops
-        ],
-    }
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    out = Console()
-    return out if out.width <= WIDTH else Console(width=WIDTH)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place < 2 else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(str(value) for value in row))
-    _console().print(table)
-
-
-def _show_topology(found: Discovered) -> None:
-    from collections import Counter
-
-    from collectors.infiniband.tiers import TIER_NAMES, check_tree, infer_rails, infer_tiers
-
-    known = found.topology
-    tiers, rails = infer_tiers(known), infer_rails(known)
-    speeds = Counter(port.label for a, _ in known.links() if (port := known.port(a)))
-    by_tier = Counter(tiers.values())
-    sharp = sum(node.is_aggregation for node in known.nodes.values())
-    rows = [
-        *((TIER_NAMES.get(t, f"tier {t}") + " switches", n) for t, n in sorted(by_tier.items())),
-        ("other switches", sum(1 for n in known.switches() if n.guid not in tiers)),
-        ("adapters", sum(1 for _ in known.adapters())),
-        ("SHARP aggregation nodes", sharp),
-        ("rails", len(set(rails.values())) or 1),
-        *((f"links {label}", n) for label, n in speeds.most_common()),
-    ]
-    _table("InfiniBand subnet", ("what", "how many"), [row for row in rows if row[1]])
-    odd = check_tree(known, tiers, rails)
-    if odd:
-        _table(
-            "breaks the pattern",
-            ("where", "what", "detail"),
-            [(o.where, o.what, o.detail) for o in odd],
-        )
-
-
-def _show_ports(rates: Sequence[Any], total: int) -> None:
-    if not rates:
-        _console().print(f"{total} ports, none waits, discards or has errors", style="green")
-        return
-    rows = [
-        (
-            rate.name,
-            rate.peer,
-            rate.link,
-            _share(rate.tx_share),
-            _share(rate.rx_share),
-            _share(rate.wait_share),
-            rate.discards,
-            rate.errors,
-        )
-        for rate in rates
-    ]
-    _table(
-        f"{len(rates)} of {total} ports",
-        ("port", "peer", "link", "tx", "rx", "waits", "discards", "errors"),
-        rows,
-    )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _show_route(known: Topology, a: Node, b: Node, walked: Any) -> None:
-    rows = [
-        (_end_name(known, hop.out), _end_name(known, hop.into), port.label if port else "?")
-        for hop in walked.hops
-        for port in (known.port(hop.out),)
-    ]
-    _table(f"{a.name} to {b.name}, LID {b.lid}", ("out of", "into", "link"), rows)
-    if walked.error:
-        _console().print(walked.error, style="bold red")

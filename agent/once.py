@@ -27,9 +27,11 @@ def read_once(config: Config, planned: Sequence[Job]) -> tuple[Outcome, ...]:
 
 
 def document(config: Config, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the JSON document of a pass; see docs of `fabric-agent once`.
+    """Return the JSON document of a pass.
 
-    Values are in the unit of their metric, integers exact. Entities carry their canonical string.
+    version; agent; at_ns; collectors (with success, reason, error, gaps); entities (canonical
+    string, label, values by metric in the metric's unit, integers exact); facts by collector, as
+    on the wire. A new key keeps the version, a changed or dropped one raises it.
     """
     entities: dict[Entity, dict[str, float]] = {}
     for entity, metric, value in _values(outcomes):

@@ -27,7 +27,7 @@ _log: Final = logging.getLogger("agent.outbox")
 
 _QUEUE: Final = 1024  # passes that wait for the disk
 _SYNC_S: Final = 5.0
-_GATHER_S: Final = 0.05
+_GATHER_S: Final = 0.1
 _PACK_DRAIN_S: Final = 3.0
 _UPLINK_DRAIN_S: Final = 5.0
 

@@ -31,6 +31,7 @@ _log: Final = logging.getLogger("agent.schedule")
 
 _FREE_FAILURES: Final = 2  # in a row before the interval grows
 _BACKOFF_MOST_S: Final = 300.0
+_STAGGER_S: Final = 0.01  # passes at the same moment would only fight for the interpreter's lock
 _REASONS: Final = (
     (NotSupported, "not_supported"),
     (Denied, "denied"),
@@ -104,10 +105,11 @@ class Schedule:
             snapshot.register(job.name, job.interval_s)
 
     def start(self) -> None:
-        """Start every worker; the first passes begin at once."""
-        for worker in self._workers:
+        """Start every worker; the first passes begin at once, one shortly after the other."""
+        for place, worker in enumerate(self._workers):
+            begin = time.monotonic() + place * _STAGGER_S
             worker.thread = threading.Thread(
-                target=self._run, args=(worker,), name=worker.job.name, daemon=True
+                target=self._run, args=(worker, begin), name=worker.job.name, daemon=True
             )
             worker.thread.start()
 
@@ -158,10 +160,11 @@ class Schedule:
             for thread in threads:
                 thread.join(0.02)
 
-    def _run(self, worker: _Worker) -> None:
+    def _run(self, worker: _Worker, begin: float) -> None:
         collector: Collector | None = None
         job = worker.job
-        due = time.monotonic()
+        due = begin
+        self._stop.wait(max(0.0, due - time.monotonic()))
         while not self._stop.is_set():
             collector, reason = self._pass(worker, collector)
             now = time.monotonic()

@@ -181,8 +181,27 @@ def _switches(config: Config, file: str) -> Iterator[Job]:
         yield Job(name, build, interval_s, interval_s * 0.95)
 
 
+def _sflow(config: Config, file: str) -> Iterator[Job]:
+    if config.sflow is None:
+        return
+    row = config.sflow
+    inventory = None
+    if config.switches is not None:
+        inventory = Path(file).parent / config.switches.inventory
+
+    def build() -> Collector:
+        from agent.switches import exporters
+        from collectors.capture.receiver import SflowCollector
+
+        known = exporters(inventory) if inventory is not None else {}
+        return SflowCollector(row.address, row.port, known)
+
+    yield Job("sflow", build, row.interval, row.interval)
+
+
 _SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (
     _host,
     _infiniband,
     _switches,
+    _sflow,
 )

@@ -38,6 +38,7 @@ def subnet_builder(subnet: InfiniBand, where: str) -> Callable[[], Collector]:
             rediscover_s=subnet.rediscover,
             budget_s=subnet.deadline,
             names=names,
+            from_sa=subnet.discover == "sa",
             congestion=subnet.congestion,
             qos=subnet.qos,
             routes=subnet.routes,

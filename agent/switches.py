@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from collectors.model.entities import Switch
 from collectors.model.reading import Collector
 from collectors.targets.fleet import Claims, Fleet, Member, Poller
 from collectors.targets.inventory import (
@@ -186,6 +187,11 @@ class _Shared:
             if self._board is None:
                 self._board = Switchboard(self._file)
         return self._board.build(name, transport, interval_s, targets)
+
+
+def exporters(file: Path) -> dict[str, Switch]:
+    """Return address -> switch of an inventory. Raises ConfigInvalid."""
+    return {target.address: target.switch for target in read_inventory(file).targets}
 
 
 def builders(file: Path) -> Iterator[tuple[str, Callable[[], Collector], float]]:

@@ -89,8 +89,11 @@ class Sender:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Wait until all is acknowledged, for at most so long, and end; True where all is."""
-        until = time.monotonic() + timeout_s
+        """Wait until all is acknowledged, for at most so long, and end; True where all is.
+
+        A tuner that is away is not waited for: the spool keeps what it did not get.
+        """
+        until = time.monotonic() + (timeout_s if self.state.connected else min(timeout_s, 1))
         with self._spool.changed:
             while (left := until - time.monotonic()) > 0 and self._spool.waiting():
                 self._spool.changed.wait(min(left, 0.2))

@@ -4,6 +4,7 @@ import typer
 
 from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
+from simlab.packet.cli import fabric_app, packet_app
 from simlab.rxe.cli import app as rxe
 
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
@@ -17,3 +18,5 @@ def main() -> None:
 app.add_typer(hosts, name="hosts")
 app.add_typer(ib, name="ib")
 app.add_typer(rxe, name="rxe")
+app.add_typer(packet_app, name="packet")
+app.add_typer(fabric_app, name="fabric")

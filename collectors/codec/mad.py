@@ -166,12 +166,6 @@ def pack_get(
     return header + pad + payload + _ZERO_GMP[len(payload) :]
 
 
-def pack_perf(attribute: int, port: int, tid: int) -> bytes:
-    """Pack a PerfMgt Get for one port of a device (PortSelect is byte 1 of every attribute)."""
-    header = _HEADER.pack(1, CLASS_PERF, 1, METHOD_GET, 0, 0, tid, attribute, 0, 0)
-    return header + _HEADER_PAD + bytes((0, port)) + _ZERO_GMP[2:]
-
-
 def pack_sa(
     attribute: int,
     tid: int,

@@ -76,8 +76,6 @@ LAYOUTS = (
     TIME_STAMP,
 )
 
-TIMER_UNIT_S = 1.024e-6  # CCTI_Timer
-
 
 class CaEntry(NamedTuple):
     """Congestion control of one service level at a channel adapter."""

@@ -169,29 +169,14 @@ LAYOUTS = (
 
 LFT_BLOCK = 64  # LIDs per LinearForwardingTable block
 LFT_DROP = 0xFF  # egress port of a LID without a route
-MFT_BLOCK = 32  # MLIDs per block; bits 28-31 of the modifier choose the group of 16 ports
 
-NODE_CA, NODE_SWITCH, NODE_ROUTER = 1, 2, 3
-PORT_DOWN, PORT_INIT, PORT_ARMED, PORT_ACTIVE = 1, 2, 3, 4
-PORT_STATE = {1: "down", 2: "init", 3: "armed", 4: "active", 5: "active-defer"}
-PHYSICAL_STATE = {
-    1: "sleep",
-    2: "polling",
-    3: "disabled",
-    4: "training",
-    5: "linkup",
-    6: "error-recovery",
-    7: "phy-test",
-}
+# PortState; 3 is armed
+PORT_DOWN, PORT_INIT, PORT_ACTIVE = 1, 2, 4
 
 # PortInfo.CapabilityMask
-CAP_IS_SM = 1 << 1
 CAP_EXTENDED_SPEEDS = 1 << 14
 CAP_CAPABILITY_MASK2 = 1 << 15
 # PortInfo.CapabilityMask2
-CAP2_LINK_WIDTH_2X = 1 << 4
-CAP2_LINK_SPEED_HDR = 1 << 5
-CAP2_LINK_SPEED_NDR = 1 << 10
 CAP2_EXTENDED_SPEEDS2 = 1 << 11
 
 # LinkWidthActive is one bit (14.2.5.6)

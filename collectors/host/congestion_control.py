@@ -5,7 +5,8 @@ debugfs cc_config or configfs, irdma's configfs and module parameters; the traff
 connections in configfs rdma_cm and in MLNX_OFED's tc. Nothing is made or written: a configfs
 folder that nobody made tells nothing, and that is a gap. All values are those in force now;
 what a device takes over at its next reset is in its firmware configuration, which only the
-vendor's tool (mstconfig) reads.
+vendor's tool reads: where its output is kept as FOLDER/PCI-ADDRESS.txt (option
+`mstconfig_folder`), those values are told, too, as `next_boot`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from collectors.model.dcqcn import (
     FirmwareKnob,
     parameters_of_firmware,
 )
-from collectors.model.facts import Facts, Setting, Value
+from collectors.model.errors import ConfigInvalid
+from collectors.model.facts import Applies, Facts, Setting, Value
 from collectors.model.reading import Clock, GapLog, Pass
 
 _PRIORITIES: Final = 8
@@ -39,8 +41,8 @@ _PRIORITIES: Final = 8
 
 def parse_tclass(text: str) -> int | None:
     """Return the number in MLNX_OFED's `Global tclass=106`; None where none is forced."""
-    _, _, digits = text.rpartition("=")
-    return int(digits) if digits.strip().isdecimal() else None
+    digits = text.rpartition("=")[2].strip()
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
 def parse_flexible(text: str) -> int:
@@ -54,7 +56,28 @@ def parse_flexible(text: str) -> int:
     return parse_count(word.encode())
 
 
-def dcqcn_settings(registers: Mapping[str, int], port: RdmaPort, where: str) -> Iterator[Setting]:
+def parse_mstconfig(text: str, port: int) -> dict[str, int]:
+    """Return register -> value for a port of `mstconfig query`, under MLNX_OFED's names.
+
+    Values may be words with their number in brackets, `True(1)`; other lines are passed over.
+    """
+    names = {f"{knob.mlxconfig}_P{port}": knob.name for knob in FIRMWARE_KNOBS}
+    names |= {f"CNP_DSCP_P{port}": "cnp_dscp", f"CNP_802P_PRIO_P{port}": "cnp_802p_prio"}
+    names |= {f"ROCE_CC_PRIO_MASK_P{port}": "prio_mask"}
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 2 or fields[-2] not in names:
+            continue
+        value = fields[-1].rpartition("(")[2].rstrip(")")
+        if value.isascii() and value.isdecimal():
+            found[names[fields[-2]]] = int(value)
+    return found
+
+
+def dcqcn_settings(
+    registers: Mapping[str, int], port: RdmaPort, where: str, applies: Applies = "running"
+) -> Iterator[Setting]:
     """Return the parameters of a set of mlx5 registers that is complete; nothing if it is not."""
     names = {knob.name for knob in FIRMWARE_KNOBS}
     if not names <= registers.keys():
@@ -65,7 +88,8 @@ def dcqcn_settings(registers: Mapping[str, int], port: RdmaPort, where: str) -> 
         value = getattr(parameters, knob.paper_field)
         if value is None:  # off, or line rate
             value = 0
-        yield Setting(port.entity, f"dcqcn_{knob.paper_field}", value, f"{where}/{knob.name}")
+        at = f"{where}/{knob.name}"
+        yield Setting(port.entity, f"dcqcn_{knob.paper_field}", value, at, applies)
 
 
 class CongestionControlCollector:
@@ -74,8 +98,13 @@ class CongestionControlCollector:
     name = "congestion_control"
 
     def __init__(self, context: HostContext) -> None:
+        """Take the option mstconfig_folder. Raises ConfigInvalid for another."""
         self._context = context
         self._inventory = Inventory(context)
+        unknown = set(context.options) - {"mstconfig_folder"}
+        if unknown:
+            raise ConfigInvalid(self.name, f"option {min(unknown)!r}", "only mstconfig_folder")
+        self._mstconfig = str(context.options.get("mstconfig_folder", ""))
 
     def read(self, clock: Clock) -> Pass:
         """Read once; what is not there is a gap with what to do about it."""
@@ -96,6 +125,7 @@ class CongestionControlCollector:
 
     def _by_driver(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:
         if device.driver == "mlx5":
+            yield from self._next_boot(device, port, gaps)
             yield from self._mlx5(device, port, gaps)
         elif device.driver == "bnxt_re":
             yield from self._bnxt_re(device, port, gaps)
@@ -163,6 +193,27 @@ class CongestionControlCollector:
         if "rp" in enabled:
             algorithm = "dcqcn" if any(enabled["rp"]) else "off"
             yield Setting(port.entity, "congestion_control", algorithm, f"{ofed}/roce_rp/enable")
+
+    def _next_boot(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:
+        if not self._mstconfig:
+            return
+        file = f"{self._mstconfig}/{device.pci_address}.txt"
+        try:
+            registers = parse_mstconfig(read_text(file), port.entity.number)
+        except Unreadable as why:
+            gaps.add(port.entity, "mstconfig", why.reason, file)
+            return
+        try:
+            yield from dcqcn_settings(registers, port, file, "next_boot")
+        except DcqcnRangeError as error:
+            gaps.add(port.entity, "mstconfig", "out of range", str(error))
+        for register, name in (("cnp_dscp", "cnp_dscp"), ("cnp_802p_prio", "cnp_priority")):
+            if register in registers:
+                yield Setting(port.entity, name, registers[register], file, "next_boot")
+        if "prio_mask" in registers:
+            bits = tuple(bool(registers["prio_mask"] >> p & 1) for p in range(_PRIORITIES))
+            for side in ("rp", "np"):
+                yield Setting(port.entity, f"dcqcn_{side}_enabled", bits, file, "next_boot")
 
     # --- bnxt_re -----------------------------------------------------------------------------
     def _bnxt_re(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:

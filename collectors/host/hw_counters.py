@@ -30,6 +30,7 @@ from collectors.model.metric import Column
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 
 _UNREADABLE: Final = 0xFFFF_FFFF_FFFF_FFFF  # what ionic prints for a counter it could not read
+_ALWAYS_COUNT: Final = frozenset({"mlx5", "bnxt_re", "irdma", "hns", "efa", "erdma", "rxe"})
 _RETRY_NS: Final = 600_000_000_000
 
 
@@ -60,6 +61,8 @@ class HwCounterCollector:
                 if counters is None:
                     counters = dict(self._from_files(port.path, device, port.entity, when, gaps))
                 values = self._values(device, port, counters, gaps)
+                if not counters and device.driver in _ALWAYS_COUNT:
+                    self._explain(device, port, gaps)
                 lifespan = self._lifespan(device, port)
                 if values or lifespan:
                     readings.append(
@@ -157,6 +160,16 @@ class HwCounterCollector:
             else:
                 if self._backoff.any:
                     self._backoff.worked(file)
+
+    def _explain(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> None:
+        """Say why a driver that counts shows nothing, unless the counters stand at the device."""
+        if self._has_files(device.path):
+            return
+        hint = (
+            "neither netlink nor sysfs has any here: in a container, use the host's network "
+            "namespace and mount its /sys; else the device has none"
+        )
+        gaps.add(port.entity, "hw_counters", "no counters", hint)
 
     @staticmethod
     def _values(

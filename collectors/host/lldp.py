@@ -15,8 +15,9 @@ from typing import Any, Final
 from collectors.codec.lldp import LldpNeighbour, parse_frame
 from collectors.host.context import FrameSocket, HostCollector, HostContext
 from collectors.host.inventory import Inventory, wanted_netdevs
-from collectors.model.entities import Interface, Netdev, Switch
-from collectors.model.errors import Denied, FabricError, Malformed, NotSupported
+from collectors.host.kernel_file import Unreadable, read_text
+from collectors.model.entities import Host, Interface, Netdev, Switch
+from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, NotSupported
 from collectors.model.facts import Facts, Neighbour, Setting
 from collectors.model.reading import Clock, GapLog, Pass
 
@@ -78,20 +79,27 @@ class LldpCollector:
     name = "lldp"
 
     def __init__(self, context: HostContext) -> None:
+        """Take the option lldpd_json, a file. Raises ConfigInvalid for another."""
         self._context = context
         self._inventory = Inventory(context)
         self._sockets: dict[str, FrameSocket] = {}
         self._heard: dict[str, tuple[LldpNeighbour, int]] = {}
+        unknown = set(context.options) - {"lldpd_json"}
+        if unknown:
+            raise ConfigInvalid(self.name, f"option {min(unknown)!r}", "only lldpd_json")
+        self._lldpd = str(context.options.get("lldpd_json", ""))
 
     def read(self, clock: Clock) -> Pass:
         """Take the frames that came. Raises NotSupported where no packet socket is given."""
         gaps = GapLog(self.name)
         devices = self._inventory.devices(clock, gaps)
         netdevs = wanted_netdevs(self._context, devices, gaps)
-        if netdevs and self._context.open_frames is None:
-            raise NotSupported(self._context.host, "LLDP", "not given to this agent")
         now_ns = clock().mono_ns
-        for name, netdev in netdevs.items():
+        if self._lldpd:
+            self._take_lldpd(netdevs, now_ns, gaps)
+        elif netdevs and self._context.open_frames is None:
+            raise NotSupported(self._context.host, "LLDP", "not given to this agent")
+        for name, netdev in netdevs.items() if not self._lldpd else ():
             for frame in self._frames(name, netdev, gaps):
                 try:
                     neighbour = parse_frame(frame)
@@ -116,6 +124,19 @@ class LldpCollector:
                     Setting(netdevs[name], "peer_pfc_priorities", neighbour.pfc_enabled, "LLDP")
                 )
         return Pass((), gaps.gaps(), Facts(tuple(settings), neighbours=tuple(neighbours)))
+
+    def _take_lldpd(self, netdevs: Mapping[str, Netdev], now_ns: int, gaps: GapLog) -> None:
+        """Read what lldpd has heard, as `lldpcli -f json0 show neighbors` wrote it to a file."""
+        host = Host(self._context.host)
+        try:
+            found = parse_lldpd(read_text(self._lldpd))
+        except Unreadable as why:
+            gaps.add(host, "lldpd_json", why.reason, self._lldpd)
+            return
+        except Malformed as error:
+            gaps.add(host, "lldpd_json", "malformed", error.why)
+            return
+        self._heard = {name: (seen, now_ns) for name, seen in found.items() if name in netdevs}
 
     def close(self) -> None:
         """Close the packet sockets."""

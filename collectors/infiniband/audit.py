@@ -140,7 +140,7 @@ def _ask_lanes(transactor: Transactor, node: Node, made: list[Setting], misses: 
         def ask(
             attribute: int, modifier: int, done: Callable[[Answer], None], node: Node = node
         ) -> None:
-            transactor.smp_direct(node.path, attribute, modifier, done, device=node.guid)
+            transactor.smp(node.path, node.lid, attribute, modifier, done, device=node.guid)
 
         # a switch has a table per pair of ports; subnet managers write the same for all inputs
         source = next((n for n in live if n != number), number)

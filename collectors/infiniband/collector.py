@@ -22,16 +22,21 @@ from collectors.infiniband.readings import (
     route_load_readings,
     subject_of,
 )
+from collectors.infiniband.sa_discovery import discover_from_sa
 from collectors.infiniband.topology import Change, End, IbPort, Node, Topology, diff
 from collectors.infiniband.transactor import Answer, Failure, Limits, Transactor
 from collectors.infiniband.transport import Transport
+from collectors.model.errors import FabricError
 from collectors.model.facts import Facts, Setting
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOptions:
-    """What to sweep. rediscover_s: longest time between discoveries. budget_s: for one pass."""
+    """What to sweep. rediscover_s: longest time between discoveries. budget_s: for one pass.
+
+    from_sa: discover from the subnet manager's tables instead of by directed route.
+    """
 
     limits: Limits = field(default_factory=Limits)
     groups: tuple[str, ...] = DEFAULT_GROUPS
@@ -43,6 +48,7 @@ class SweepOptions:
     routes: bool = True
     m_key: int = 0
     cc_key: int = 0
+    from_sa: bool = False
 
 
 class InfinibandCollector:
@@ -64,7 +70,17 @@ class InfinibandCollector:
         self._load: list[Reading] = []
 
     def read(self, clock: Clock) -> Pass:
-        """Sweep once; raises FabricError only when the local port cannot be used."""
+        """Sweep once; raises FabricError only when the local port cannot be used.
+
+        The port is then given back and opened anew by the next pass.
+        """
+        try:
+            return self._read(clock)
+        except FabricError:
+            self.close()
+            raise
+
+    def _read(self, clock: Clock) -> Pass:
         if self._ask is None or self._sweep is None:
             options = self.options
             self._ask = Transactor(
@@ -103,7 +119,7 @@ class InfinibandCollector:
         """Give the local port back."""
         if self._ask is not None:
             self._ask.transport.close()
-            self._ask = None
+            self._ask = self._discovered = None
 
     # --- inside ------------------------------------------------------------------------------
     def _is_due(self, now: Instant) -> bool:
@@ -113,7 +129,8 @@ class InfinibandCollector:
 
     def _discover(self, ask: Transactor, clock: Clock, gaps: GapLog) -> Facts:
         options = self.options
-        found = discover(ask, names=options.names, forwarding=options.routes)
+        find = discover_from_sa if options.from_sa else discover
+        found = find(ask, names=options.names, forwarding=options.routes)
         before, self.topology = self.topology, found.topology
         self.changes = diff(before, self.topology) if before.nodes else []
         self._discovered = clock()
@@ -161,8 +178,9 @@ class InfinibandCollector:
 
         for node in self.topology.nodes.values():
             for number in node.ports:
-                ask.smp_direct(
+                ask.smp(
                     node.path,
+                    node.lid,
                     mad_smp.PORT_INFO.attribute,
                     number,
                     state(node, number),

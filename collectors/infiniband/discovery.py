@@ -72,14 +72,14 @@ class _Walk:
         self.misses.append(Miss(subject, what, failure, end))
 
     def miss_node(self, node: Node, what: str, failure: Failure, port: int = -1) -> None:
-        subject = node.name or f"0x{node.guid:016x} ({route_text(node.path)})"
+        subject = node.name or f"0x{node.guid:016x} ({route_text(node.path or b'')})"
         where = subject if port < 0 else f"{subject}/{port}"
         self.miss(where, what, failure, End(node.guid, port))
 
     def probe(self, node: Node, number: int) -> None:
         """Ask who is at the other end of a live port."""
         origin = End(node.guid, number)
-        path = node.path + bytes((number,))
+        path = (node.path or b"") + bytes((number,))
         if len(path) > frame.MAX_HOPS:
             return
 
@@ -149,8 +149,8 @@ class _Walk:
             else:
                 node.name = mad_smp.parse_node_string(answer)
 
-        self.ask.smp_direct(
-            node.path, mad_smp.NODE_DESCRIPTION.attribute, 0, named, device=node.guid
+        self.ask.smp(
+            node.path, node.lid, mad_smp.NODE_DESCRIPTION.attribute, 0, named, device=node.guid
         )
         if node.is_switch:
 
@@ -162,8 +162,8 @@ class _Walk:
                 node.lft_top = min(info["LinearFDBTop"], UNICAST_LIDS - 1)
                 node.enhanced_port0 = bool(info["EnhancedPort0"])
 
-            self.ask.smp_direct(
-                node.path, mad_smp.SWITCH_INFO.attribute, 0, switch, device=node.guid
+            self.ask.smp(
+                node.path, node.lid, mad_smp.SWITCH_INFO.attribute, 0, switch, device=node.guid
             )
             for number in range(node.port_count + 1):
                 self.ask_port(node, number)
@@ -188,7 +188,9 @@ class _Walk:
             if forwards and port.peer is None and port.is_up:
                 self.probe(node, number)
 
-        self.ask.smp_direct(node.path, mad_smp.PORT_INFO.attribute, number, reply, device=node.guid)
+        self.ask.smp(
+            node.path, node.lid, mad_smp.PORT_INFO.attribute, number, reply, device=node.guid
+        )
 
     def settle_speeds(self) -> None:
         """Name the speeds, now that every switch's port 0 is known."""
@@ -207,8 +209,9 @@ class _Walk:
             if extended["LinkSpeedActive"] & FDR10:
                 port.speed = "FDR10"
 
-        self.ask.smp_direct(
+        self.ask.smp(
             node.path,
+            node.lid,
             MLNX_EXTENDED_PORT_INFO.attribute,
             port.number,
             reply,
@@ -240,8 +243,9 @@ class _Walk:
             return reply
 
         for index in range(blocks):
-            self.ask.smp_direct(
+            self.ask.smp(
                 node.path,
+                node.lid,
                 mad_smp.LINEAR_FORWARDING.attribute,
                 index,
                 block(index),
@@ -254,6 +258,7 @@ def parse_port(payload: bytes, number: int) -> IbPort:
     if len(payload) < mad_smp.PORT_INFO.need:
         raise Malformed(f"port {number}", "PortInfo", f"{len(payload)} bytes", payload)
     info = mad_smp.PORT_INFO.parse(payload)
+    del info["M_Key"]  # a secret that no later code needs
     return IbPort(
         number,
         info["PortState"],

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from collectors.codec import mad_perf
-from collectors.codec.mad_layout import Layout
 from collectors.infiniband.counters import Capability, Swept
 from collectors.infiniband.discovery import Miss
 from collectors.infiniband.routes import adapter_ports, all_to_all
@@ -101,12 +100,16 @@ def port_readings(
 
 
 def counter_readings(topology: Topology, swept: Swept, when: When) -> Iterator[Reading]:
-    """Return the counters of a sweep; each port at the time at which its own came."""
+    """Return the counters of a sweep; each port at the time at which its own came.
+
+    Lanes and levels that never counted anything are left out, but for the first: it shows that
+    the device counts them at all. Most are not in use, and there may be 15 on each port.
+    """
     for end, attributes in swept.ports.items():
-        node = topology.nodes[end.guid]
-        entity, slots = node.entity(end.port), _slots(node.ports[end.port])
+        entity = topology.nodes[end.guid].entity(end.port)
         instant = when(end)
         values: dict[Column, int | float] = {}
+        slots: dict[tuple[SlotKind, int], dict[Column, int | float]] = {}
         for name, fields in attributes.items():
             plain, slotted = _TABLES[name]
             for field, column in plain:
@@ -114,14 +117,11 @@ def counter_readings(topology: Topology, swept: Swept, when: When) -> Iterator[R
                     values[column] = fields[field]
             for field, column, kind in slotted:
                 for index, value in enumerate(fields.get(field, ())):
-                    if value or index < slots[kind]:
-                        yield Reading(Slot(entity, kind, index), {column: value}, instant)
+                    if value or index == 0:
+                        slots.setdefault((kind, index), {})[column] = value
         yield Reading(entity, values, instant)
-
-
-def _slots(port: IbPort) -> dict[SlotKind, int]:
-    """Return how many lanes and levels of a port are in use; what else counts shows itself."""
-    return {"vl": data_lanes(port.info.get("OperationalVLs", 0)), "sl": 1, "lane": port.width}
+        for (kind, index), counted in slots.items():
+            yield Reading(Slot(entity, kind, index), counted, instant)
 
 
 def data_lanes(code: int) -> int:
@@ -198,10 +198,3 @@ def subject_of(topology: Topology, miss: Miss) -> Entity | str:
     if node is None or miss.end is None:
         return miss.subject
     return thing_of(node) if miss.end.port < 0 else node.entity(miss.end.port)
-
-
-def fields_without_row(layout: Layout) -> set[str]:
-    """Return the fields of an attribute that the catalogue does not name; for the tests."""
-    plain, slotted = _TABLES[layout.name]
-    named = {field for field, _ in plain} | {field for field, _, _ in slotted}
-    return set(layout.names) - named - {"PortSelect", "CounterSelect", "CounterSelect2"}

@@ -161,18 +161,18 @@ def pairs(topology: Topology, flows: Iterable[tuple[End, End]]) -> Counter[End]:
     return load
 
 
-def shared_links(
-    topology: Topology, flows: Sequence[tuple[End, End]]
-) -> dict[End, list[tuple[End, End]]]:
-    """Return out-port -> the flows that share it, only where more than one does."""
-    users: dict[End, list[tuple[End, End]]] = {}
+def flows_through(
+    topology: Topology, flows: Iterable[tuple[End, End]], out: End
+) -> list[tuple[End, End]]:
+    """Return the (source, destination) pairs whose route leaves by a port: who shares it."""
+    found = []
     for source, target in flows:
         port = topology.port(target)
-        if port is None or not port.lid:
+        if port is None or not port.lid or source == target:
             continue
-        for hop in route(topology, source, port.lid).hops:
-            users.setdefault(hop.out, []).append((source, target))
-    return {out: found for out, found in users.items() if len(found) > 1}
+        if any(hop.out == out for hop in route(topology, source, port.lid).hops):
+            found.append((source, target))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,10 @@ class IbPort:
 
 @dataclass(slots=True)
 class Node:
-    """A switch, channel adapter or router. path: a directed route that leads to it."""
+    """A switch, channel adapter or router.
+
+    path: a directed route that leads to it; None where only its LID is known.
+    """
 
     guid: int
     kind: Kind
@@ -73,7 +76,7 @@ class Node:
     enhanced_port0: bool = False
     lft_top: int = 0
     lft: bytes = b""
-    path: bytes = b""
+    path: bytes | None = b""
     ports: dict[int, IbPort] = field(default_factory=dict)
 
     @property

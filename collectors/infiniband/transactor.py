@@ -67,6 +67,7 @@ class Limits:
 class _Request:
     __slots__ = (
         "attribute",
+        "component_mask",
         "device",
         "done",
         "lid",
@@ -74,6 +75,7 @@ class _Request:
         "modifier",
         "path",
         "payload",
+        "table",
         "tries",
     )
 
@@ -91,6 +93,7 @@ class _Request:
         self.device, self.lid, self.path = device, lid, path
         self.mgmt_class, self.attribute, self.modifier = mgmt_class, attribute, modifier
         self.payload, self.done, self.tries = payload, done, 0
+        self.component_mask, self.table = 0, False
 
     @property
     def vl15(self) -> bool:
@@ -150,6 +153,40 @@ class Transactor:
         self._submit(
             _Request(lid, lid, b"", frame.CLASS_CONGESTION, attribute, modifier, b"", done)
         )
+
+    def smp(
+        self,
+        path: bytes | None,
+        lid: int,
+        attribute: int,
+        modifier: int,
+        done: Done,
+        *,
+        device: object = None,
+    ) -> None:
+        """Ask a node along its directed route where that is known, else at its LID."""
+        if path is None:
+            self.smp_lid(lid, attribute, modifier, done)
+        else:
+            self.smp_direct(path, attribute, modifier, done, device=device)
+
+    def subnet_administration(
+        self,
+        lid: int,
+        attribute: int,
+        done: Done,
+        *,
+        record: bytes = b"",
+        mask: int = 0,
+        table: bool,
+    ) -> None:
+        """Ask the subnet administrator for one record or a table; `done` gets the whole datagram.
+
+        The kernel joins the segments of a table (RMPP) to one datagram.
+        """
+        request = _Request(lid, lid, b"", frame.CLASS_SA, attribute, 0, record, done)
+        request.component_mask, request.table = mask, table
+        self._submit(request)
 
     def cancel(self) -> None:
         """Make a running `run` give up; safe to call from another thread."""
@@ -214,6 +251,14 @@ class Transactor:
         if cls == frame.CLASS_SMP_DIRECT:
             mad = frame.pack_direct(
                 request.attribute, request.modifier, tid, request.path, self._m_key
+            )
+        elif cls == frame.CLASS_SA:
+            mad = frame.pack_sa(
+                request.attribute,
+                tid,
+                request.payload,
+                request.component_mask,
+                table=request.table,
             )
         else:
             key = 0
@@ -316,7 +361,8 @@ class Transactor:
 
         A transaction id alone is not enough: a confused node may echo another's.
         """
-        if header.method != frame.METHOD_GET_RESPONSE or header.mgmt_class != request.mgmt_class:
+        method = frame.METHOD_GET_TABLE_RESPONSE if request.table else frame.METHOD_GET_RESPONSE
+        if header.method != method or header.mgmt_class != request.mgmt_class:
             return False
         if header.attribute != request.attribute or header.modifier != request.modifier:
             return False
@@ -329,7 +375,8 @@ class Transactor:
 
     def _finish_with(self, request: _Request, header: frame.Header, mad: bytes) -> None:
         if header.status == 0:
-            self._finish(request, mad[frame.PAYLOAD_AT :])
+            whole = request.mgmt_class == frame.CLASS_SA
+            self._finish(request, mad if whole else mad[frame.PAYLOAD_AT :])
             return
         self.statistics.refused += 1
         text = frame.status_text(header.status)

@@ -227,13 +227,17 @@ class Umad:
                 return None
         self._length.value = frame.MAD_BYTES
         code = self._quick.umad_recv(self._fd, buffer, ctypes.byref(self._length), 0)
+        if code == -errno.ENOSPC:
+            # a table that the kernel joined: the length is now what it needs
+            buffer = ctypes.create_string_buffer(self._header_bytes + self._length.value)
+            code = self._quick.umad_recv(self._fd, buffer, ctypes.byref(self._length), 0)
         if code < 0:
             return None
         raw = buffer.raw
         return Received(
             int.from_bytes(raw[4:8], sys.byteorder),
             int.from_bytes(raw[28:30], "big"),
-            raw[self._header_bytes : self._header_bytes + frame.MAD_BYTES],
+            raw[self._header_bytes : self._header_bytes + max(self._length.value, frame.MAD_BYTES)],
         )
 
     @staticmethod

@@ -111,10 +111,11 @@ def build_host(name: str, driver: str = "mlx5", nics: int = 8) -> FakeHost:
             2: (address, "IB/RoCE v1", netdev),
             3: (address, "RoCE v2", netdev),
         }
-        port = FakePort(counters=pma, hw_counters=hw, gids=gids, cm=_connections())
+        counted = hw if len(hw) > 1 else None  # siw has no hardware counters at all
+        port = FakePort(counters=pma, hw_counters=counted, gids=gids, cm=_connections())
         identity = {"board_id": "MT_0000000838", "hca_type": "MT4129"} if driver == "mlx5" else {}
         if not module:
-            identity = {"parent": netdev}
+            identity = {"parent": netdev} if driver == "rxe" else {"node_type": "4: RNIC"}
         devices.append(
             FakeDevice(
                 f"{driver}_{index}" if driver != "bnxt_re" else f"bnxt_re{index}",

@@ -22,12 +22,11 @@ from collectors.codec.mad_layout import Layout
 from collectors.infiniband.topology import End, IbPort, Node, Topology
 from collectors.infiniband.transport import Received
 from collectors.model.errors import Unavailable
+from simlab.ib.fake_sa import pack_node_info, pack_port_info, sa_answer
 
 _UNSUPPORTED = 3 << 2
 _BAD_VALUE = 7 << 2
-_WIDTH_CODE = {lanes: code for code, lanes in mad_smp.LINK_WIDTH.items()}
 _SPIN_S = 500e-6
-_KIND_CODE = {"ca": 1, "switch": 2, "router": 3}
 
 Oddness = Literal["", "garbage", "truncated", "late", "twice", "other's id", "busy", "wrong port"]
 
@@ -216,8 +215,11 @@ class FakeSubnet:
     def _answer(
         self, node: Node, into: int, agent: Agent, mad: bytes, lid: int, due: float
     ) -> None:
-        status, payload = self._payload(node, into, agent, mad)
         cls = mad[1]
+        if cls == frame.CLASS_SA:
+            self._deliver(node, agent, sa_answer(self.topology, mad), lid, due)
+            return
+        status, payload = self._payload(node, into, agent, mad)
         if agent.odd == "busy":
             status = 1
         top = frame.STATUS_DIRECTION if cls == frame.CLASS_SMP_DIRECT else 0
@@ -271,20 +273,7 @@ class FakeSubnet:
 
     def _smp(self, node: Node, into: int, attribute: int, modifier: int) -> tuple[int, bytes]:
         if attribute == mad_smp.NODE_INFO.attribute:
-            return 0, mad_smp.NODE_INFO.pack(
-                {
-                    "BaseVersion": 1,
-                    "ClassVersion": 1,
-                    "NodeType": _KIND_CODE[node.kind],
-                    "NumPorts": node.port_count,
-                    "SystemImageGUID": node.system_guid or node.guid,
-                    "NodeGUID": node.guid,
-                    "PortGUID": node.guid if node.is_switch else node.guid + into,
-                    "DeviceID": node.device,
-                    "LocalPortNum": into,
-                    "VendorID": node.vendor,
-                }
-            )
+            return 0, pack_node_info(node, into)
         if attribute == mad_smp.PORT_INFO.attribute:
             port = node.ports.get(modifier)
             if port is None and (modifier > node.port_count or (modifier == 0)):
@@ -373,45 +362,3 @@ class FakeSubnet:
 
 
 _PERF_LAYOUTS = {layout.attribute: layout for layout in mad_perf.LAYOUTS}
-
-
-def pack_port_info(port: IbPort, *, masks: bool = True) -> bytes:
-    """Write the PortInfo of a port, with the speed where each generation puts it.
-
-    masks: with capability masks, which a switch has in port 0 only.
-    """
-    if port.info:
-        return mad_smp.PORT_INFO.pack({**port.info, "PortState": port.state, "LID": port.lid})
-    values = {
-        "LID": port.lid,
-        "LocalPortNum": port.number,
-        "LinkWidthEnabled": _WIDTH_CODE.get(port.width, 2),
-        "LinkWidthSupported": 0x1F,
-        "LinkWidthActive": _WIDTH_CODE.get(port.width, 2),
-        "LinkSpeedSupported": 7,
-        "PortState": port.state,
-        "PortPhysicalState": port.physical,
-        "LMC": port.lmc,
-        "LinkSpeedActive": 4,
-        "LinkSpeedEnabled": 7,
-        "NeighborMTU": {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}.get(port.mtu, 5),
-        "VLCap": 4,
-        "OperationalVLs": 4,
-        "HOQLife": 18,
-        "VLStallCount": 7,
-    }
-    if masks:
-        values["CapabilityMask"] = mad_smp.CAP_EXTENDED_SPEEDS | mad_smp.CAP_CAPABILITY_MASK2
-        values["CapabilityMask2"] = mad_smp.CAP2_EXTENDED_SPEEDS2
-    speed = port.speed or "SDR"
-    for code, (name, _) in mad_smp.LINK_SPEED.items():
-        if name == speed:
-            values["LinkSpeedActive"] = code
-    for code, (name, _) in mad_smp.LINK_SPEED_EXT.items():
-        if name == speed:
-            values["LinkSpeedExtActive"] = code
-            values["LinkSpeedExtSupported"] = code
-    for code, (name, _) in mad_smp.LINK_SPEED_EXT2.items():
-        if name == speed:
-            values["LinkSpeedExtActive2"] = code
-    return mad_smp.PORT_INFO.pack(values)

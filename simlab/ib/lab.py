@@ -24,7 +24,6 @@ from collectors.infiniband.netfile import format_net
 from collectors.infiniband.topology import Topology
 from collectors.model.errors import ConfigInvalid, NotSupported, Unavailable
 
-MAX_CLIENTS: Final = 10
 _PRELOADS: Final = (
     "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so",
     "/usr/lib/aarch64-linux-gnu/umad2sim/libumad2sim.so",

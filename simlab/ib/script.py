@@ -14,13 +14,16 @@ ibsim keeps narrow and extended counters apart and clamps them at their width, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from collectors.codec import mad_perf
 from collectors.infiniband.topology import End, Topology
 from collectors.model.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from simlab.ib.fake import FakeSubnet
 
 Verb: TypeAlias = Literal["rate", "set", "unlink", "link", "silent", "speak"]
 _VERBS: Final = ("rate", "set", "unlink", "link", "silent", "speak")
@@ -152,27 +155,42 @@ def _performance(node: str, port: int, name: str, value: int) -> Iterator[str]:
         yield f"{place} {layout.name}.{spelled}={min(value, (1 << width) - 1)}"
 
 
-def apply_to_fake(
-    state: ScriptState,
-    steps: Iterable[Step],
-    topology: Topology,
-    count: Callable[[End, str, int], None],
-    silence: Callable[[int, bool], None],
-) -> None:
-    """Carry steps and counters out on a fake subnet through its own two functions."""
-    for step in steps:
-        node = topology.find(step.node)
-        if node is None:
-            raise ConfigInvalid(step.node, "script", "no such node")
-        if step.verb in ("silent", "speak"):
-            silence(node.guid, step.verb == "silent")
-        elif step.verb == "unlink":
-            _unplug(topology, End(node.guid, step.port))
-    for (name, port, counter), value in state.counters.items():
+def apply_to_fake(subnet: FakeSubnet, state: ScriptState, steps: Iterable[Step]) -> None:
+    """Carry steps and counters out on a fake subnet; raises ConfigInvalid for an unknown node."""
+    topology = subnet.topology
+
+    def guid_of(name: str) -> int:
         node = topology.find(name)
         if node is None:
             raise ConfigInvalid(name, "script", "no such node")
-        count(End(node.guid, port), counter, int(value))
+        return node.guid
+
+    for step in steps:
+        guid = guid_of(step.node)
+        if step.verb in ("silent", "speak"):
+            subnet.agent_of(guid).silent = step.verb == "silent"
+        elif step.verb == "unlink":
+            _unplug(topology, End(guid, step.port))
+        elif step.verb == "link":
+            _plug(topology, End(guid, step.port), End(guid_of(step.peer), step.peer_port))
+        subnet.changed()
+    lanes: dict[End, list[int]] = {}
+    for (name, port, counter), value in state.counters.items():
+        end = End(guid_of(name), port)
+        if counter.startswith(_VL_WAIT):
+            waits = lanes.setdefault(end, [0] * 16)
+            waits[int(counter.removeprefix(_VL_WAIT))] = int(value)
+        else:
+            subnet.count(end, **{counter: int(value)})
+    for end, waits in lanes.items():
+        subnet.count_each(end, _VL_WAIT, waits)
+
+
+def _plug(topology: Topology, a: End, b: End) -> None:
+    for end, peer in ((a, b), (b, a)):
+        port = topology.port(end)
+        if port is not None:
+            port.peer, port.state, port.physical = peer, 4, 5
 
 
 def _unplug(topology: Topology, end: End) -> None:

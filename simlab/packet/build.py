@@ -250,6 +250,7 @@ def _fill_header(s: Ints, model: Model) -> None:
         at.FLOWLET_GAP: ps(model.balancing.flowlet_gap_s),
         at.SPRAY: _PICK[model.balancing.spread],
         at.INFINIBAND: model.infiniband is not None,
+        at.HURRY: model.congestion.increase_hurries,
         at.WINDOW_PACKETS: wire.window_packets,
         at.RECEIVE_REQUESTS: model.host.receive_requests,
         at.RECEIVE_INTERVAL: ps(model.host.receive_interval_s),

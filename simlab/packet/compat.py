@@ -32,7 +32,8 @@ def hpcc_model(
     """The HPCC simulator: CNP on the ACK, ACKs in the data queue, no timeout, DT buffer."""
     return Model(
         congestion=CongestionControl(
-            form=Form.FIRMWARE, dcqcn=dcqcn, cnp_mode=CnpMode.ON_ACK, monitor_offset_s=NS
+            form=Form.FIRMWARE, dcqcn=dcqcn, cnp_mode=CnpMode.ON_ACK, monitor_offset_s=NS,
+            increase_hurries=False,
         ),
         transport=_transport(ack_priority=None, ack_ecn_capable=True, rto_s=0.0, nak_cuts=False),
         switch=SwitchModel(
@@ -50,7 +51,8 @@ def conweave_model(
     """The conweave simulator: ACKs in a queue of their own, pause per packet, egress limit."""
     return Model(
         congestion=CongestionControl(
-            form=Form.FIRMWARE, dcqcn=dcqcn, cnp_mode=CnpMode.ON_ACK, monitor_offset_s=NS
+            form=Form.FIRMWARE, dcqcn=dcqcn, cnp_mode=CnpMode.ON_ACK, monitor_offset_s=NS,
+            increase_hurries=False,
         ),
         transport=_transport(ack_priority=0, ack_ecn_capable=False, rto_s=4e-3, nak_cuts=True),
         switch=SwitchModel(

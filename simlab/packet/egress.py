@@ -280,6 +280,10 @@ def send(s: Ints, port: int, packet: int, now: int) -> None:
     else:
         s[s[port + PORT_LINK_TAIL] + PKT_NEXT] = packet
     s[port + PORT_LINK_TAIL] = packet
-    if s[port + PORT_READY] & ~s[port + PORT_PAUSED] != 0 and s[port + PORT_TX_SCHEDULED] == 0:
-        s[port + PORT_TX_SCHEDULED] = 1
-        schedule(s, s[PORT_COUNT] + s[port + PORT_ID], done)
+    ready = s[port + PORT_READY]
+    if ready != 0:
+        if ready & ~s[port + PORT_PAUSED] == 0:
+            s[port + PORT_WAIT_SINCE] = done
+        elif s[port + PORT_TX_SCHEDULED] == 0:
+            s[port + PORT_TX_SCHEDULED] = 1
+            schedule(s, s[PORT_COUNT] + s[port + PORT_ID], done)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.ecn import EcnThresholds
-from collectors.model.errors import Malformed
+from collectors.model.errors import Malformed, Unavailable
 from simlab.packet.compat import conweave_model, hpcc_model
 from simlab.packet.parameters import EcnAt, Model
 from simlab.packet.topology import Cable, Topology
@@ -40,11 +40,16 @@ def _quantity(text: str, units: dict[str, int], where: str) -> float:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file, gzipped or not."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt") as stream:
-            return stream.read()
-    return path.read_text()
+    """Read a text file, gzipped or not; Unavailable or Malformed where that fails."""
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt") as stream:
+                return stream.read()
+        return path.read_text()
+    except OSError as error:
+        raise Unavailable(str(path), "read", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise Malformed(str(path), "read", str(error)) from None
 
 
 def _words(text: str, where: str) -> Iterator[str]:

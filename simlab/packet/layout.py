@@ -77,6 +77,7 @@ RECEIVE_REQUESTS = 57  # posted at the start
 RECEIVE_INTERVAL = 59  # ps per further receive request; 0: never short of them
 CNP_SENT_TOTAL = 58
 WINDOW_PACKETS = 60
+HURRY = 61  # a rate increase shortens the gap that is running (reference simulators: no)
 HEADER_WORDS = 64
 
 # highest set bit of a 9-bit queue mask

@@ -49,6 +49,7 @@ class CongestionControl:
     dcqcn: DcqcnParameters = PAPER
     cnp_mode: CnpMode = CnpMode.PER_QP
     monitor_offset_s: float = 0.0  # HPCC's monitor runs 1 ns after its alpha timer
+    increase_hurries: bool = True  # a higher rate shortens the gap that is running
     hyper_scaled: bool = False  # i·R_HAI in the i-th hyper increase, as in QCN
     # InfiniBand congestion control (IBTA annex A10)
     cct: tuple[float, ...] = ()  # inter-packet delay by CCTI, in packet times

@@ -8,7 +8,7 @@ then its own headroom. Above the threshold the upstream port is paused.
 from __future__ import annotations
 
 from simlab.packet.events import event_time, new_packet, schedule
-from simlab.packet.jit import Ints, jit
+from simlab.packet.jit import Ints, entry, ints, jit
 from simlab.packet.layout import (
     CONTROL,
     CONTROL_BYTES,
@@ -33,6 +33,7 @@ from simlab.packet.layout import (
     GROUP_XON_OFFSET,
     IN_HEADROOM,
     NEVER,
+    NOW,
     PFC,
     PKT_AUX,
     PKT_GROUP,
@@ -302,3 +303,10 @@ def drained(s: Ints, port: int, group: int, now: int) -> None:
 def packet_size(info: int) -> int:
     """Return the bytes on the wire from a packet's info word."""
     return info & SIZE_MASK
+
+
+@entry
+def resume(state: Ints, group: int) -> None:
+    """Send XON for a group from outside the event loop."""
+    s = ints(state)
+    send_xon(s, group, s[NOW])

@@ -12,10 +12,12 @@ from simlab.packet.events import schedule
 from simlab.packet.jit import Ints, Reals, jit
 from simlab.packet.layout import (
     FLOAT_ALPHA,
+    HURRY,
     IB_CCT,
     MTU_WIRE,
     NEVER,
     OFF,
+    PACING,
     PAPER,
     QP_ALPHA_CNP,
     QP_ALPHA_ORIGIN,
@@ -32,13 +34,16 @@ from simlab.packet.layout import (
     QP_GAP,
     QP_GAP_CARRY,
     QP_GAP_REST,
+    QP_HELD_UNTIL,
     QP_ID,
     QP_INCREASE_AT,
     QP_INCREASES,
+    QP_NEXT_TIME,
     QP_PROFILE,
     QP_RATE,
     QP_STAGE_B,
     QP_STAGE_T,
+    QP_STATE,
     QP_TARGET,
     QP_TIMER_AT,
     RP_AI,
@@ -185,7 +190,17 @@ def notified(s: Ints, f: Reals, qp: int, now: int) -> None:
 
 
 @jit
-def increase(s: Ints, qp: int) -> None:
+def hurry(s: Ints, qp: int, before: int, now: int) -> None:
+    """Shorten the rest of the running gap as the rate has grown, like a token bucket does."""
+    left = s[qp + QP_NEXT_TIME] - now
+    rate = s[qp + QP_RATE]
+    if left > 0 and rate > before:
+        s[qp + QP_NEXT_TIME] = now + int(left * (before / rate))
+        schedule(s, s[qp + QP_ID], max(s[qp + QP_NEXT_TIME], s[qp + QP_HELD_UNTIL]))
+
+
+@jit
+def increase(s: Ints, qp: int, now: int) -> None:
     """One step of recovery: fast, additive or hyper, by how many increases came since the cut."""
     profile = s[qp + QP_PROFILE]
     stages = s[profile + RP_STAGES]
@@ -203,16 +218,19 @@ def increase(s: Ints, qp: int) -> None:
             step = s[profile + RP_AI]
         target = min(s[profile + RP_MAX], target + step)
         s[qp + QP_TARGET] = target
-    set_rate(s, qp, (s[qp + QP_RATE] + target) // 2)
+    before = s[qp + QP_RATE]
+    set_rate(s, qp, (before + target) // 2)
     s[qp + QP_INCREASES] += 1
+    if s[HURRY] != 0 and s[qp + QP_STATE] == PACING:
+        hurry(s, qp, before, now)
 
 
 @jit
-def bytes_sent(s: Ints, qp: int, size: int) -> None:
+def bytes_sent(s: Ints, qp: int, size: int, now: int) -> None:
     """Run the byte counter of a QP that has seen congestion."""
     left = s[qp + QP_BYTE_COUNT] - size
     if left <= 0:
-        increase(s, qp)
+        increase(s, qp, now)
         s[qp + QP_STAGE_B] += 1
         left += s[s[qp + QP_PROFILE] + RP_BYTES]
     s[qp + QP_BYTE_COUNT] = left
@@ -227,7 +245,7 @@ def reaction_timer(s: Ints, f: Reals, qp: int, now: int) -> None:
         s[qp + QP_CNP_SEEN] = 0
         cut(s, f, qp, now)
     if s[qp + QP_INCREASE_AT] <= now:
-        increase(s, qp)
+        increase(s, qp, now)
         s[qp + QP_STAGE_T] += 1
         s[qp + QP_INCREASE_AT] = now + s[profile + RP_TIMER]
 

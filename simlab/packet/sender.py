@@ -214,7 +214,7 @@ def qp_packet(s: Ints, port: int, ready: int, now: int) -> int:
         s[qp + QP_RTO_BASE] = now
         arm_qp(s, qp, now + s[RTO])
     if s[qp + QP_CONGESTED] != 0 and s[s[qp + QP_PROFILE] + RP_BYTES] != 0:
-        bytes_sent(s, qp, size)
+        bytes_sent(s, qp, size, now)
     s[qp + QP_NEXT_TIME] = now + pacing_gap(s, qp, size, now)
     if has_work(s, qp):
         s[qp + QP_STATE] = PACING

@@ -18,6 +18,7 @@ from simlab.packet.engine import run
 from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED
 from simlab.packet.parameters import Model
+from simlab.packet.pause import resume
 from simlab.packet.slots import open_all
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
@@ -53,6 +54,7 @@ class Simulation:
         self._start = (self.state.s.copy(), self.state.f.copy())
         self.trace: Any = None
         self.watched: tuple[tuple[int, int], ...] = ()
+        self.dead: set[int] = set()  # cables that routing avoids
         self.sample_s = 0.0
         self.wall_s = 0.0
         self.cpu_s = 0.0
@@ -68,6 +70,7 @@ class Simulation:
         """Return a fresh simulation of the same fabric, model and traffic with another seed."""
         other = copy.copy(self)
         other.state = copy.copy(self.state)
+        other.state.paths = list(self.state.paths)
         other.state.s, other.state.f = memory(len(self._start[0])), self._start[1].copy()
         other.state.s[:] = self._start[0]
         seed_random(other.state.s, seed)
@@ -78,6 +81,7 @@ class Simulation:
         """Point the engine at this simulation's own vectors and open its lasting QPs."""
         self.trace = np.zeros(0, dtype=np.int64)
         self.watched = ()
+        self.dead = set()
         self.wall_s = self.cpu_s = 0.0
         self._s = self.state.s
         self._f = self.state.f
@@ -122,6 +126,10 @@ class Simulation:
     def call(self, function: Callable[..., object], *arguments: int) -> object:
         """Call an engine function on the state (interventions)."""
         return function(self._s, *arguments)
+
+    def xon(self, group: int) -> None:
+        """Send a resume frame for a priority group (interventions)."""
+        resume(self._s, group)
 
     def watch(self, queues: Sequence[tuple[int, int]], period_s: float, until_s: float) -> None:
         """Sample the bytes of (directed port, priority) queues every `period_s` from now on."""

@@ -15,6 +15,7 @@ from simlab.packet.layout import (
     HOST_COUNT,
     INFINIBAND,
     LIMITED,
+    LINK_DOWN,
     MARK_ENQUEUE,
     PICK_FLOWLET,
     PICK_LEAST_QUEUE,
@@ -71,7 +72,13 @@ def pick(s: Ints, switch: int, packet: int, host: int, now: int) -> int:
                 least = length
                 best = port
         return best
-    choice = s[group + 1 + random(s) * count // (RANDOM_RANGE + 1)]
+    at = random(s) * count // (RANDOM_RANGE + 1)
+    choice = s[group + 1 + at]
+    for _ in range(count):  # a switch sees at once that its own link is down
+        if s[choice + PORT_TROUBLE] & LINK_DOWN == 0:
+            break
+        at = (at + 1) % count
+        choice = s[group + 1 + at]
     if mode == PICK_FLOWLET:
         # One entry per (QP, switch): time of the last packet and the port it took.
         entry = flowlet_entry(s, switch, s[packet + PKT_QP])

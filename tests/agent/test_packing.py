@@ -1,6 +1,6 @@
 """Packing: schemas are reused, facts travel when they change, one bad value costs one entity."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.packing import Packer
@@ -74,6 +74,7 @@ def test_renamed_device_is_another_schema():
 
 
 @given(st.lists(strategies.passes, min_size=1, max_size=4))
+@settings(max_examples=40)
 def test_whatever_is_packed_comes_back(passes):
     packer = Packer("b")
     for number, readings in enumerate(passes):

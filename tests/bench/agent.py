@@ -273,6 +273,10 @@ def main() -> int:
             SECTIONS[name](report, root)
     finally:
         shutil.rmtree(root)
+    report.note(
+        f"load of this machine meanwhile: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; "
+        "threads that wake cold beside other work cost the daemon more than the passes themselves"
+    )
     report.note("files in memory stand in for sysfs: the kernel's own cost of a counter is not in")
     return report.finish()
 

@@ -12,7 +12,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from tests.bench.science_parts import buffers, dcqcn, ecmp, estimators, speed
+from tests.bench.science_parts import (
+    buffers,
+    dcqcn,
+    ecmp,
+    estimators,
+    estimators_packet,
+    speed,
+)
 from tests.bench.science_parts.check import Check
 
 
@@ -42,6 +49,7 @@ def main() -> int:
         "buffers": buffers.checks,
         "ecmp": ecmp.checks,
         "estimators": estimators.checks,
+        "packets": estimators_packet.checks,
         "speed": lambda: speed.checks(notes),
     }
     unknown = [name for name in sys.argv[1:] if name not in parts]
@@ -51,6 +59,8 @@ def main() -> int:
     done: list[Check] = []
     for name in sys.argv[1:] or parts:
         done += show(name, parts[name]())
+    if "ecmp" in (sys.argv[1:] or parts):
+        notes.append(ecmp.noise_note())
     failing = [check for check in done if not check.passes]
     print(f"\n{len(done) - len(failing)} of {len(done)} comparisons within their bound")
     notes += [f"{check.name}: {check.reason}" for check in failing if check.reason]

@@ -64,6 +64,7 @@ class Serving:
             deadline = time.monotonic() + 90
             while not any("READY=1" in text for text in self.notified):
                 if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.process.kill()
                     raise RuntimeError(f"tuner serve: {self.process.communicate()[1]}")
                 listener.settimeout(0.2)
                 with contextlib.suppress(TimeoutError):

@@ -59,6 +59,7 @@ def fixed_point_command(
     Exit codes: 0 all below Kmax, 3 some N saturates (p* > Pmax), 2 usage.
     """
     from tuner.models.dcqcn_fixed_point import fixed_point, most_flows_before_saturation
+    from tuner.models.dcqcn_renewal import marking_for_flows
 
     link_bps = rate_bps(link)
     ecn = ecn_thresholds(kmin, kmax, pmax)
@@ -67,6 +68,12 @@ def fixed_point_command(
     with usage_errors():
         points = [fixed_point(parameters, ecn, link_bps, n) for n in tried]
         most = most_flows_before_saturation(parameters, ecn.pmax_ratio, link_bps, _MANY_FLOWS)
+
+    # Followed cut by cut only where every CNP clamps the target rate, as the paper's does.
+    discrete = [
+        marking_for_flows(parameters, link_bps, n) if parameters.clamp_target else None
+        for n in tried
+    ]
 
     def paint(axes: Axes) -> None:
         axes.semilogx(tried, [p.queue_bytes / 1e3 for p in points], "o-", label="queue q*")
@@ -80,6 +87,7 @@ def fixed_point_command(
         (
             Column("flows", "flows"),
             Column("marking_ratio", "marked p*", "{:.3e}"),
+            Column("marking_cut_by_cut", "cut by cut", "{:.3e}"),
             Column("queue_bytes", "queue q* B", "{:,.0f}"),
             Column("rate_bps", "rate Gb/s", "{:.4g}"),
             Column("alpha", "α", "{:.4f}"),
@@ -89,12 +97,13 @@ def fixed_point_command(
             (
                 n,
                 p.marking_ratio,
+                by_cut,
                 p.queue_bytes,
                 p.rate_bps / (1e9 if form is Format.table else 1),
                 p.alpha,
                 p.saturated,
             )
-            for n, p in zip(tried, points, strict=True)
+            for n, p, by_cut in zip(tried, points, discrete, strict=True)
         ],
         form,
         notes=[f"Pmax {pmax:g} holds up to {most} flows; beyond, the queue swings around Kmax"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,8 @@ from tuner.cli.quantity import count, many, rate_bps, seconds, size_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tuner.models.ecmp_prediction import Prediction
+    from tuner.models.collective import Hierarchy, Ints
+    from tuner.models.ecmp_prediction import Mode
 
 Uplinks = Annotated[int, typer.Option("--uplinks", min=1, help="equal links of the ECMP group")]
 Qps = Annotated[str, typer.Option("--qps", metavar="K,…", help="QPs per connection to try")]
@@ -104,33 +106,46 @@ def allreduce(
         "round_robin"
     ),
     choice: Annotated[str, typer.Option("--paths", help="hashed, pinned or sprayed")] = "hashed",
+    collective: Annotated[
+        str,
+        typer.Option(
+            "--collective", help="allreduce, all_gather, reduce_scatter, tree or all_to_all"
+        ),
+    ] = "allreduce",
     size: Annotated[str, typer.Option("--size", metavar="SIZE", help="bytes per GPU")] = "1GB",
+    compute: Annotated[
+        str, typer.Option("--compute", metavar="TIME", help="compute per step, for the job's cost")
+    ] = "",
+    overlap: Annotated[
+        float, typer.Option("--overlap", min=0, max=1, help="compute that hides communication")
+    ] = 0.5,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="steps of the job")] = 100000,
     nvlink: Annotated[float, typer.Option("--nvlink", help="GB/s inside a node")] = 450.0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="hash seeds to draw")] = 40,
     plot: Plot = None,
     form: Answer = Format.table,
 ) -> None:
-    """Predict a hierarchical ring AllReduce (one ring per rail): p5, p50, p95 over hash seeds.
+    """Predict a hierarchical collective, one per rail: p5, p50, p95 over hash seeds.
 
     Exit codes: 0 some row reaches 90 % of line rate at its median, 3 none does, 2 usage.
     """
+    from dataclasses import replace
+
     import numpy as np
 
-    from tuner.models.collective import (
-        Hierarchy,
-        allreduce_bus_bandwidth,
-        hierarchical_allreduce_s,
+    from tuner.models.collective import Hierarchy, allreduce_bus_bandwidth, job_cost
+    from tuner.models.ecmp_prediction import (
+        predict_connections,
+        predict_rings,
+        rail_rings,
+        slice_keys,
     )
-    from tuner.models.ecmp_prediction import predict_rings, rail_rings, slice_keys
     from tuner.models.fabric_graph import leaf_spine, three_tier
 
-    for name, value, allowed in (
-        ("--order", order, ("compact", "random")),
-        ("--mode", mode, ("round_robin", "split")),
-        ("--paths", choice, ("hashed", "pinned", "sprayed")),
-    ):
-        if value not in allowed:
-            fail(f"{name} {value!r}: not one of {', '.join(allowed)}", USAGE)
+    _one_of("--order", order, ("compact", "random"))
+    _one_of("--mode", mode, ("round_robin", "split"))
+    _one_of("--paths", choice, ("hashed", "pinned", "sprayed"))
+    _one_of("--collective", collective, tuple(_COLLECTIVES))
     nic_bps = rate_bps(link)
     up_bps = rate_bps(uplink) if uplink else nic_bps
     under = nodes_per_leaf * nics_per_node
@@ -149,30 +164,45 @@ def allreduce(
         ranks = rng.permutation(nodes) if order == "random" else np.arange(nodes)
         return rail_rings(ranks, nics_per_node)
 
-    def predicted(k: int) -> Prediction:
-        return predict_rings(
-            graph,
-            drawn,
-            k,
-            range(seeds),
-            mode="split" if mode == "split" else "round_robin",
-            keys=slice_keys(under) if choice == "pinned" else None,
-            sprayed=choice == "sprayed",
-        )
+    dealt: Mode = "split" if mode == "split" else "round_robin"
+
+    def rails(rng: np.random.Generator) -> tuple[Ints, Ints]:
+        parts = [_COLLECTIVES[collective](rail) for rail in drawn(rng)]
+        return tuple(np.concatenate(ends) for ends in zip(*parts, strict=True))  # type: ignore[return-value]
 
     tried = many(qps, count)
-    got = {k: predicted(k) for k in tried}
-    gpus = nodes * nics_per_node
+    gpus, amount = nodes * nics_per_node, size_bytes(size)
+    inner = Hierarchy(nics_per_node, nodes, nvlink * 1e9, nic_bps / 8)
     rows: list[tuple[float, ...]] = []
-    for k, prediction in got.items():
-        low, middle, high = prediction.quantiles()
-        shape = Hierarchy(nics_per_node, nodes, nvlink * 1e9, middle / 8)
-        time = hierarchical_allreduce_s(size_bytes(size), shape)
-        bus = allreduce_bus_bandwidth(size_bytes(size), gpus, time) / 1e9
-        mean = float(np.median(prediction.mean_bps))
-        rows.append(
-            (k, low / nic_bps, middle / nic_bps, high / nic_bps, mean / nic_bps, time * 1e3, bus)
-        )
+    for k in tried:
+        if collective in ("tree", "all_to_all"):
+            if choice != "hashed":
+                fail(f"--paths {choice}: only rings are pinned or sprayed", USAGE)
+            # A NIC divides its rate among its connections: as many times the slowest of them.
+            fan = 4 if collective == "tree" else nodes - 1
+            slow = [
+                r.min() * fan
+                for r in predict_connections(graph, rails, k, range(seeds), mode=dealt)
+            ]
+            slowest = mean = np.array(slow)
+        else:
+            got = predict_rings(
+                graph, drawn, k, range(seeds), mode=dealt,
+                keys=slice_keys(under) if choice == "pinned" else None,
+                sprayed=choice == "sprayed",
+            )  # fmt: skip
+            slowest, mean = got.slowest_bps, got.mean_bps
+        low, middle, high = (float(q) for q in np.quantile(slowest, [0.05, 0.5, 0.95]))
+        time = _time_s(collective, amount, replace(inner, nic=middle / 8))
+        bus = allreduce_bus_bandwidth(amount, gpus, time) / 1e9
+        if collective not in ("allreduce", "tree"):
+            bus /= 2  # nccl-tests: each byte crosses once
+        row = (k, low / nic_bps, middle / nic_bps, high / nic_bps, float(np.median(mean)) / nic_bps)
+        costs: tuple[float, ...] = ()
+        if compute:
+            cost = job_cost(seconds(compute), time, overlap_ratio=overlap, gpus=gpus, steps=steps)
+            costs = (cost.step_s * 1e3, cost.gpu_hours)
+        rows.append((*row, time * 1e3, bus, *costs))
 
     def paint(axes: Axes) -> None:
         axes.fill_between(tried, [r[1] for r in rows], [r[3] for r in rows], alpha=0.25)
@@ -183,15 +213,23 @@ def allreduce(
 
     draw(plot, paint)
     answer(
-        f"AllReduce, {gpus} GPUs, {order} order, {choice} paths, {mode}",
+        f"{collective}, {gpus} GPUs, {order} order, {choice} paths, {mode}",
         (
             Column("qps", "QPs"),
-            Column("slowest_p5", "slowest ring p5", "{:.3f}"),
+            Column("slowest_p5", "slowest p5", "{:.3f}"),
             Column("slowest_p50", "p50", "{:.3f}"),
             Column("slowest_p95", "p95", "{:.3f}"),
-            Column("mean_p50", "mean ring p50", "{:.3f}"),
+            Column("mean_p50", "mean p50", "{:.3f}"),
             Column("time_ms", "time ms", "{:.2f}"),
             Column("bus_gbytes_s", "busbw GB/s", "{:.1f}"),
+            *(
+                (
+                    Column("step_ms", "step ms", "{:.1f}"),
+                    Column("gpu_hours", "GPU-h", "{:,.0f}"),
+                )
+                if compute
+                else ()
+            ),
         ),
         rows,
         form,
@@ -199,6 +237,57 @@ def allreduce(
     )
     if all(row[2] < 0.9 for row in rows):
         raise typer.Exit(WARNS)
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        fail(f"{option} {value!r}: not one of {', '.join(allowed)}", USAGE)
+
+
+def _tree(order: Ints) -> tuple[Ints, Ints]:
+    from tuner.models.collective import tree_connections
+
+    return tree_connections(order)
+
+
+def _all_to_all(order: Ints) -> tuple[Ints, Ints]:
+    from tuner.models.collective import all_to_all_connections
+
+    return all_to_all_connections(order)
+
+
+def _ring(order: Ints) -> tuple[Ints, Ints]:
+    from tuner.models.collective import ring_connections
+
+    return ring_connections(order)
+
+
+_COLLECTIVES: dict[str, Callable[[Ints], tuple[Ints, Ints]]] = {
+    "allreduce": _ring,
+    "all_gather": _ring,
+    "reduce_scatter": _ring,
+    "tree": _tree,
+    "all_to_all": _all_to_all,
+}
+
+
+def _time_s(collective: str, size: float, shape: Hierarchy) -> float:
+    """Return the time of a collective of `size` bytes per GPU, inside nodes and between them."""
+    from tuner.models.collective import (
+        all_to_all_s,
+        half_ring_s,
+        hierarchical_allreduce_s,
+        tree_allreduce_s,
+    )
+
+    if collective == "allreduce":
+        return hierarchical_allreduce_s(size, shape)
+    if collective == "all_to_all":
+        return all_to_all_s(size, shape.nodes, shape.nic)
+    inner = half_ring_s(size, shape.gpus, shape.nvlink)
+    if collective == "tree":
+        return 2 * inner + tree_allreduce_s(size / shape.gpus, shape.nodes, shape.nic)
+    return inner + half_ring_s(size / shape.gpus, shape.nodes, shape.nic)
 
 
 def qp(

@@ -24,6 +24,7 @@ from collectors.model.entities import (
     wire_of,
 )
 from collectors.model.facts import Attribute, Neighbour
+from collectors.model.topology import names_of, resolve
 
 
 class Facts(Protocol):
@@ -101,7 +102,8 @@ def build_fabric(facts: Facts) -> Fabric:
     """Return the fabric of a window's facts."""
     ports: dict[Port, None] = {}
     wires: dict[Wire, None] = {}
-    for entity in facts.known_entities():
+    entities = list(facts.known_entities())
+    for entity in entities:
         wire = wire_of(entity)
         if isinstance(wire, Port):
             ports.setdefault(wire)
@@ -109,7 +111,8 @@ def build_fabric(facts: Facts) -> Fabric:
             wires.setdefault(wire)
     netdevs = {port: netdev for port in ports if (netdev := _netdev(facts, port)) is not None}
     said: dict[Wire, list[Neighbour]] = {}
-    for neighbour in facts.neighbours():
+    attributes = (row for entity in entities for row in facts.attributes(entity).values())
+    for neighbour in resolve(facts.neighbours(), names_of(entities, attributes)):
         back = Neighbour(neighbour.remote, neighbour.local, neighbour.how)
         said.setdefault(neighbour.local, []).append(neighbour)
         said.setdefault(neighbour.remote, []).append(back)

@@ -184,12 +184,14 @@ def _integrate(
         last_lag = -1
         p, log_q = 0.0, 0.0
         for i in range(flows):
-            back = min(lag[i], now)
+            then = slot - min(lag[i], now)
+            if then < 0:  # not a modulo: it would cost as much as an exponential
+                then += depth
             if lag[i] != last_lag:
                 last_lag = lag[i]
-                p = _marking(old_q[(now - back) % depth], red)
+                p = _marking(old_q[then], red)
                 log_q = math.log1p(-p) if p < 1 else 0.0
-            rate_d = old_r[(now - back) % depth, i]
+            rate_d = old_r[then, i]
             d_alpha, d_target, d_rate = _slopes(k, recoveries, state, i, (p, log_q), rate_d)
             low, high = limits[i, 0], limits[i, 1]
             state[i, 0] += step * d_alpha

@@ -26,6 +26,7 @@ Mode = Literal["round_robin", "split"]
 # (sources, targets, QP number within its connection, seed) of every flow → hash values.
 KeyMaker = Callable[[Ints, Ints, Ints, int], Keys]
 OrderMaker = Callable[[np.random.Generator], Ints]
+ConnectionMaker = Callable[[np.random.Generator], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,27 +117,29 @@ def predict_rings(
 
 def predict_connections(
     graph: FabricGraph,
-    sources: Ints,
-    targets: Ints,
+    connections: tuple[Ints, Ints] | ConnectionMaker,
     flows_per_connection: int,
     seeds: Sequence[int],
     *,
     mode: Mode = "round_robin",
-) -> Floats:
-    """Return (seeds, connections) rates in bit/s for any set of connections that run at once.
+) -> list[Floats]:
+    """Return per seed the rate in bit/s of every connection, all of which run at once.
 
-    For a tree or an All-to-All the slowest connection sets the pace: take the minimum.
-    Raises NoPathError.
+    `connections`: (sources, targets) or a function that draws them per seed. A tree or an
+    All-to-All goes at the pace of the slowest: take the minimum. Raises NoPathError.
     """
     router = Router(graph)
-    flow_from = np.repeat(sources, flows_per_connection)
-    flow_to = np.repeat(targets, flows_per_connection)
     rows = []
     for seed in seeds:
+        sources, targets = (
+            connections(np.random.default_rng([seed, 1])) if callable(connections) else connections
+        )
+        flow_from = np.repeat(sources, flows_per_connection)
+        flow_to = np.repeat(targets, flows_per_connection)
         paths = router.route(flow_from, flow_to, random_keys(len(flow_from), seed), seed=seed)
         rates = max_min_rates(paths, graph.capacity_bps)
         rows.append(connection_rates(rates, flows_per_connection, mode))
-    return np.stack(rows)
+    return rows
 
 
 def rail_rings(order: Ints, nics_per_node: int) -> Ints:

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.stats import beta, chi2, t
 
 from collectors.model.dcqcn import DcqcnParameters
-from tuner.models.dcqcn_fixed_point import PACKET_BYTES, FluidConstants, marking_at_equilibrium
+from tuner.models.dcqcn_fixed_point import PACKET_BYTES
+from tuner.models.dcqcn_renewal import flows_for_marking
 
 Floats = NDArray[np.float64]
 LEVEL = 0.9
 _TAIL = (1 - LEVEL) / 2
 _MOST_FLOWS = 1e5
+_NORMAL = 1.645
+_RENEWAL_ERROR = 0.016  # of p, one standard error, from packet-simulator runs of 2-12 flows
 
 
 class TooFewWindowsError(ValueError):
@@ -49,12 +51,12 @@ def _mean_half_width(values: Floats) -> tuple[float, float]:
     if spread <= 0:
         return 0.0, 0.0
     raw = float(off[1:] @ off[:-1]) / spread
-    correlation = min(max(raw + (1 + 4 * raw) / count, 0.0), 0.98)
+    correlation = min(max(raw + (1 + 4 * raw) / count, -0.5), 0.98)
     worth = max(2.0, count * (1 - correlation) / (1 + correlation))
-    error = math.sqrt(spread / (count - 1) * (count / worth) / count)
+    error = math.sqrt(spread / (count - 1) / worth)
     # Variance of a correlated series is underestimated by the part its mean took along.
     error *= math.sqrt(worth / (worth - 1)) if correlation > 0 else 1.0
-    return float(t.ppf(1 - _TAIL, max(1.0, worth - 1))) * error, error
+    return float(t.ppf(1 - _TAIL, max(1.0, min(worth, count) - 1))) * error, error
 
 
 def _checked(values: Floats, least: int = 5) -> Floats:
@@ -80,8 +82,9 @@ def offered_load(rates_bps: Floats, link_bps: float) -> Estimate:
 def marking_ratio(marked: Floats, packets: Floats) -> Estimate:
     """Return the marking probability from CE-marked and all packets per window.
 
-    Beta (Jeffreys) interval with the counts thinned by their overdispersion, so that marks that
-    come in bursts do not pretend to be independent. Raises TooFewWindowsError.
+    Beta (Jeffreys) interval with the counts divided by their dispersion: marks in bursts do not
+    pretend to be independent, and marks that a control loop spaces evenly count for more than
+    chance ones. Raises TooFewWindowsError.
     """
     packets = _checked(packets)
     marked = _checked(marked)
@@ -93,7 +96,7 @@ def marking_ratio(marked: Floats, packets: Floats) -> Estimate:
     if 0 < p < 1:
         residual = marked - p * packets
         _, error = _mean_half_width(residual)
-        dispersion = max(1.0, (error * len(packets)) ** 2 / (seen * p * (1 - p)))
+        dispersion = max(0.05, (error * len(packets)) ** 2 / (seen * p * (1 - p)))
     hits, missed = hits / dispersion, (seen - hits) / dispersion
     low = float(beta.ppf(_TAIL, hits + 0.5, missed + 0.5)) if hits > 0 else 0.0
     high = float(beta.ppf(1 - _TAIL, hits + 0.5, missed + 0.5))
@@ -103,33 +106,38 @@ def marking_ratio(marked: Floats, packets: Floats) -> Estimate:
 
 
 def flows_at_bottleneck(
-    marking: Estimate, parameters: DcqcnParameters, link_bps: float
+    marking: Estimate,
+    parameters: DcqcnParameters,
+    link_bps: float,
+    packet_bytes: float = PACKET_BYTES,
 ) -> Estimate:
     """Return how many DCQCN flows share a saturated link, from its marking probability.
 
-    Inverts the exact p*(C/N), which rises with N. An end of the interval outside 1..100000
-    flows stops there.
+    Inverts the cut-by-cut equilibrium (dcqcn_renewal); what the model itself may be off, against
+    the packet simulator, is part of the interval. Ends outside 1..100000 flows stop there.
     """
-    constants = FluidConstants.of(parameters)
 
     def flows(p: float) -> float:
-        def gap(log_n: float) -> float:
-            rate = link_bps / math.exp(log_n) / (8 * PACKET_BYTES)
-            return math.log(marking_at_equilibrium(rate, constants)) - math.log(p)
+        return flows_for_marking(
+            parameters, link_bps, p, most=_MOST_FLOWS, packet_bytes=packet_bytes
+        )
 
-        top = math.log(_MOST_FLOWS)
-        if p <= 0 or gap(0.0) >= 0:
-            return 1.0
-        return _MOST_FLOWS if gap(top) <= 0 else math.exp(float(brentq(gap, 0.0, top, xtol=1e-6)))
+    def widened(end: float) -> float:
+        if marking.value <= 0 or end <= 0:
+            return end
+        sampled = math.log(end / marking.value)
+        both = math.copysign(math.hypot(sampled, _NORMAL * _RENEWAL_ERROR), sampled)
+        return min(1.0, marking.value * math.exp(both))
 
+    low, high = widened(marking.low), widened(marking.high)
     return Estimate(
         flows(marking.value),
-        flows(marking.low),
-        flows(marking.high),
+        flows(min(low, marking.value)),
+        flows(max(high, marking.value)),
         (
             "the link is saturated and the flows are long",
-            "all flows run these DCQCN parameters and share alike",
-            "the loop is stable: the queue does not swing",
+            "all flows run these DCQCN parameters, share alike and clamp R_T on every CNP",
+            "the loop is stable: the queue stays between Kmin and Kmax",
             *marking.assumptions,
         ),
     )
@@ -156,23 +164,33 @@ def round_trip(in_flight_bytes: Floats, rates_bps: Floats) -> Estimate:
     )
 
 
-def incast_degree(stall_ratios: Floats) -> Estimate:
+def incast_degree(stall_ratios: Floats, sent_ratios: Floats | None = None) -> Estimate:
     """Return k of a k-to-1 incast from how much of each window a sender was held back.
 
     Works on pause durations (PFC) and XmitWait (InfiniBand) alike: k saturated senders are each
-    stalled 1 − 1/k of the time. Raises TooFewWindowsError.
+    stalled 1 − 1/k of the time. A paused port still finishes what its pipeline holds, so pauses
+    overstate k a little; with `sent_ratios` (bytes sent over what line rate carries, same
+    windows) k is 1 over their mean instead, and the stalls only tell that the sender had data.
+    Raises TooFewWindowsError, and ValueError where stalls and sending together leave the sender
+    idle more than a tenth of the time.
     """
-    ratios = _checked(stall_ratios)
-    half, _ = _mean_half_width(ratios)
-    mean = float(ratios.mean())
+    stalled = _checked(stall_ratios)
+    served = 1 - stalled
+    if sent_ratios is not None:
+        served = _checked(sent_ratios)
+        idle = float(1 - served.mean() - stalled.mean())
+        if idle > 0.1:
+            raise ValueError(f"the sender was idle {idle:.0%} of the time: no saturated incast")
+    half, _ = _mean_half_width(served)
+    mean = float(served.mean())
 
     def degree(ratio: float) -> float:
-        return 1 / (1 - min(max(ratio, 0.0), 1 - 1 / _MOST_FLOWS))
+        return 1 / min(max(ratio, 1 / _MOST_FLOWS), 1.0)
 
     return Estimate(
         degree(mean),
-        degree(mean - half),
         degree(mean + half),
+        degree(mean - half),
         ("all senders always have data", "the receiver drains at line rate and serves them alike"),
     )
 

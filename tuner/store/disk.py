@@ -18,11 +18,13 @@ from typing import Final
 from collectors.model.errors import FabricError, Malformed
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
-from collectors.wire.segment import SUFFIX, SegmentWriter, read_segment, segments, translate
+from collectors.wire.segment import SUFFIX, SegmentWriter, segments, translate
 from tuner.store.ledger import Ledger, Numbers, Sealed, sync_folder
+from tuner.store.span import read_span, readable, time_of
 
 LOG: Final = logging.getLogger(__name__)
 LEDGER: Final = "ledger.json"
+_HEADERS: Final = 8  # a segment is at least so many times the facts at its begin
 _FORGOTTEN_AFTER: Final = 7  # times the retention, without data from an agent
 
 
@@ -64,6 +66,7 @@ class DiskStore:
     _writer: SegmentWriter | None = None
     _span: _Span = field(default_factory=_Span)
     _opened_ns: int = 0
+    _header: int = 0  # bytes of facts at the begin of the open segment
     _now_ns: int = 0
     _written: set[bytes] = field(default_factory=set)
     _facts: dict[tuple[str, str], pb.Facts] = field(default_factory=dict)
@@ -140,45 +143,15 @@ class DiskStore:
                 self._facts[item.facts.agent, item.facts.collector] = item.facts
 
     def read(self, since_ns: int, until_ns: int, agents: Container[str] = ()) -> Iterator[pb.Item]:
-        """Yield what is held of a span, oldest first: schemas as needed, batches, facts.
+        """Yield what is held of a span, as `read_span` does."""
+        return read_span(self._reaching(since_ns, until_ns), since_ns, until_ns, agents)
 
-        The facts that held at the begin come first. agents: empty for all. Memory stays bounded.
-        """
-        sent: set[bytes] = set()
-        early: dict[tuple[str, str], pb.Facts] | None = {}
-        repeated: set[tuple[str, str, int]] = set()
+    def _reaching(self, since_ns: int, until_ns: int) -> Iterator[Path]:
+        """Yield the segments that may hold something of a span, oldest first."""
         for path in segments(self.folder):
             known = self.ledger.sealed.get(path.name)
-            if known is not None and (known.newest_ns < since_ns or known.oldest_ns > until_ns):
-                continue
-            schemas: dict[bytes, pb.Schema] = {}
-            for item in readable(path):
-                kind = item.WhichOneof("body")
-                if kind == "schema":
-                    schemas[item.schema.id] = item.schema
-                    continue
-                agent = item.batch.agent if kind == "batch" else item.facts.agent
-                at_ns = time_of(item)
-                if at_ns > until_ns or (agents and agent not in agents):
-                    continue
-                if kind == "facts":
-                    key = (agent, item.facts.epoch, item.facts.seq)
-                    if key in repeated:
-                        continue
-                    repeated.add(key)
-                    if at_ns < since_ns and early is not None:
-                        early[agent, item.facts.collector] = item.facts
-                        continue
-                elif at_ns < since_ns:
-                    continue
-                if early is not None:
-                    yield from (pb.Item(facts=facts) for facts in early.values())
-                    early = None
-                if kind == "batch" and item.batch.schema not in sent:
-                    sent.add(item.batch.schema)
-                    yield pb.Item(schema=schemas[item.batch.schema])
-                yield item
-        yield from (pb.Item(facts=facts) for facts in (early or {}).values())
+            if known is None or (known.newest_ns >= since_ns and known.oldest_ns <= until_ns):
+                yield path
 
     def expire(self, now_ns: int) -> None:
         """Delete the oldest segments while they are too old or too many. Raises Denied..."""
@@ -229,7 +202,8 @@ class DiskStore:
 
     def _is_full(self, writer: SegmentWriter, now_ns: int) -> bool:
         kept = self.retention
-        return writer.size >= kept.segment_bytes or now_ns - self._opened_ns >= kept.segment_ns
+        most = max(kept.segment_bytes, _HEADERS * self._header)  # else facts would fill the disk
+        return writer.size >= most or now_ns - self._opened_ns >= kept.segment_ns
 
     def _rotate(self, now_ns: int) -> SegmentWriter:
         self._seal()
@@ -250,7 +224,7 @@ class DiskStore:
             if isinstance(error, OSError):
                 raise translate(error, writer.path, "open") from error
             raise
-        self._writer, self._opened_ns = writer, now_ns
+        self._writer, self._opened_ns, self._header = writer, now_ns, writer.size
         self._span, self._written = _Span(), set()
         return writer
 
@@ -270,36 +244,3 @@ class DiskStore:
             LOG.warning("%s", translate(error, writer.path, "cut back"))
         writer.size = size
         self._seal()
-
-
-def time_of(item: pb.Item) -> int:
-    """Return the wall clock of a batch or facts, 0 for other items."""
-    match item.WhichOneof("body"):
-        case "batch":
-            return item.batch.at_ns
-        case "facts":
-            return item.facts.at_ns
-        case _:
-            return 0
-
-
-def read_folder(folder: Path) -> Iterator[pb.Item]:
-    """Yield the items of a store or recording, every batch once; damage is logged."""
-    seen: dict[tuple[str, str], Numbers] = {}
-    for path in segments(folder):
-        for item in readable(path):
-            key = key_of(item)
-            if key and key.seq and item.WhichOneof("body") == "batch":
-                numbers = seen.setdefault((key.agent, key.epoch), Numbers())
-                if numbers.knows(key.seq):
-                    continue
-                numbers.note(key.seq)
-            yield item
-
-
-def readable(path: Path) -> Iterator[pb.Item]:
-    """Yield the items of a segment up to its end or the first damage, which is logged."""
-    try:
-        yield from read_segment(path)
-    except FabricError as error:
-        LOG.warning("%s; the rest of this segment is left out", error)

@@ -1,12 +1,21 @@
-"""Facts over time: the whole of each collector, kept whenever it changed."""
+"""Facts over time: the whole of each collector, kept whenever it changed.
+
+Hosts with many queue pairs change their facts often, so only the newest version lies there
+parsed; former ones are compressed, and not more than `_VERSIONS` of a collector are kept.
+"""
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from collectors.model.facts import Facts
+from collectors.wire.facts import parse_facts
+
+_VERSIONS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,48 +29,85 @@ class FactChange:
     after: Facts
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
+class _Version:
+    at_ns: int
+    packed: bytes
+    parsed: Facts | None
+
+    def facts(self) -> Facts:
+        return self.parsed or parse_facts(zlib.decompress(self.packed))
+
+
+@dataclass(eq=False)
 class _Page:
-    times: list[int] = field(default_factory=list)
-    raw: list[bytes] = field(default_factory=list)
-    facts: list[Facts] = field(default_factory=list)
+    """Versions of one collector's facts by time. first: the oldest one is the first ever."""
+
+    versions: list[_Version] = field(default_factory=list)
+    first: bool = True
+
+    def held(self, at_ns: int) -> int:
+        """Return the place after the version that held at a time."""
+        return bisect_right(self.versions, at_ns, key=lambda version: version.at_ns)
 
 
 @dataclass
 class FactBook:
-    """All facts of all agents, by collector, in order of time."""
+    """All facts of all agents."""
 
     _pages: dict[tuple[str, str], _Page] = field(default_factory=dict)
 
-    def add(self, agent: str, collector: str, at_ns: int, raw: bytes, facts: Facts) -> None:
-        """Note facts; the same facts again are no change."""
+    def add(self, agent: str, collector: str, at_ns: int, json: bytes) -> None:
+        """Note facts; the same facts again are no change. Raises Malformed."""
         page = self._pages.setdefault((agent, collector), _Page())
-        place = bisect_right(page.times, at_ns)
-        if place and page.raw[place - 1] == raw:
+        place = page.held(at_ns)
+        packed = zlib.compress(json, 1)
+        if place and page.versions[place - 1].packed == packed:
             return
-        page.times.insert(place, at_ns)
-        page.raw.insert(place, raw)
-        page.facts.insert(place, facts)
+        parsed = parse_facts(json)
+        # New lists: whoever looks at the former one keeps what it saw.
+        versions = page.versions.copy()
+        versions.insert(place, _Version(at_ns, packed, parsed))
+        for version in versions[:-1][-2:]:
+            version.parsed = None
+        if len(versions) > _VERSIONS:
+            del versions[0]
+            page.first = False
+        page.versions = versions
 
     def drop_before(self, at_ns: int) -> None:
         """Forget what has been replaced before this time."""
         for page in self._pages.values():
-            keep = max(bisect_right(page.times, at_ns) - 1, 0)
-            del page.times[:keep], page.raw[:keep], page.facts[:keep]
+            replaced = max(page.held(at_ns) - 1, 0)
+            if replaced:
+                page.versions = page.versions[replaced:]
+                page.first = False
 
     def current(self, until_ns: int) -> Iterator[tuple[str, str, Facts]]:
         """Yield (agent, collector, facts) as they held at a time."""
         for (agent, collector), page in self._pages.items():
-            place = bisect_right(page.times, until_ns)
+            place = page.held(until_ns)
             if place:
-                yield agent, collector, page.facts[place - 1]
+                yield agent, collector, page.versions[place - 1].facts()
 
-    def changes(self, since_ns: int, until_ns: int) -> list[FactChange]:
-        """Return what changed in a span, oldest first."""
-        found = [
-            FactChange(at, agent, collector, page.facts[n - 1] if n else None, page.facts[n])
+    def changes(self, since_ns: int, until_ns: int) -> Callable[[], list[FactChange]]:
+        """Return a function that tells what changed in a span, oldest first, as known now."""
+        seen = [
+            (agent, collector, page.versions, page.first)
             for (agent, collector), page in self._pages.items()
-            for n, at in enumerate(page.times)
-            if since_ns <= at <= until_ns
+            if page.versions and page.versions[-1].at_ns >= since_ns
         ]
-        return sorted(found, key=lambda change: change.at_ns)
+
+        def told() -> list[FactChange]:
+            found = []
+            for agent, collector, versions, first in seen:
+                before: Facts | None = None
+                for place, version in enumerate(versions):
+                    after = version.facts()
+                    known = place or first
+                    if known and since_ns <= version.at_ns <= until_ns:
+                        found.append(FactChange(version.at_ns, agent, collector, before, after))
+                    before = after
+            return sorted(found, key=lambda change: change.at_ns)
+
+        return told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
@@ -24,7 +24,9 @@ class FactView:
     """Facts as they held at the end of the window, and when they changed."""
 
     def __init__(
-        self, current: Sequence[tuple[str, str, Facts]], changes: Sequence[FactChange]
+        self,
+        current: Sequence[tuple[str, str, Facts]],
+        changes: Callable[[], Sequence[FactChange]],
     ) -> None:
         self._current = current
         self._changes = changes
@@ -67,7 +69,7 @@ class FactView:
 
     def fact_history(self) -> Sequence[FactChange]:
         """Return when the facts of each collector changed within the window, oldest first."""
-        return self._changes
+        return self._history
 
     def fact_entities(self) -> Iterator[Entity]:
         """Yield every entity that the facts speak of, some more than once."""
@@ -77,6 +79,10 @@ class FactView:
     def agent_of_facts(self, entity: Entity) -> str | None:
         """Return the agent whose facts speak of an entity."""
         return self._speakers.get(entity)
+
+    @cached_property
+    def _history(self) -> Sequence[FactChange]:
+        return self._changes()
 
     @cached_property
     def _neighbours(self) -> tuple[Neighbour, ...]:

@@ -70,7 +70,7 @@ class AgentRecord(msgspec.Struct):
     @property
     def missing(self) -> int:
         """How many numbers never came, in all epochs."""
-        return self.missed_before + sum(numbers.missing for numbers in self.epochs.values())
+        return self.missed_before + sum(numbers.missing for numbers in list(self.epochs.values()))
 
     def numbers(self, epoch: str) -> Numbers:
         """Return the numbers of an epoch, a new one where it is unknown."""

@@ -12,7 +12,6 @@ from collectors.model.entities import Entity, host_of, label_of
 from collectors.model.errors import Malformed
 from collectors.model.metric import Column
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.facts import parse_facts
 from tuner.store.arithmetic import Ints
 from tuner.store.block import Block, Placement, new_block
 from tuner.store.factbook import FactBook
@@ -96,8 +95,7 @@ class MemoryStore:
 
     def add_facts(self, facts: pb.Facts) -> None:
         """Take facts. Raises Malformed."""
-        parsed = parse_facts(facts.json)
-        self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json, parsed)
+        self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json)
         self._saw(facts.agent, facts.at_ns)
 
     def add_batch(self, batch: pb.Batch, numbers: Numbers | None = None) -> None:
@@ -143,7 +141,8 @@ class MemoryStore:
     @property
     def nbytes(self) -> int:
         """Bytes of all numbers and their times."""
-        return sum(block.nbytes for group in self._groups.values() for block in group.blocks)
+        groups = list(self._groups.values())  # a scrape may ask from another thread
+        return sum(block.nbytes for group in groups for block in group.blocks)
 
     def window(
         self, since_ns: int = 0, until_ns: int = FOREVER_NS, now_ns: int | None = None
@@ -169,7 +168,7 @@ class MemoryStore:
             panels,
             tuple(self._entities),
             tuple(self._facts.current(until_ns)),
-            tuple(self._facts.changes(since_ns, until_ns)),
+            self._facts.changes(since_ns, until_ns),
             dict(self._last_at),
         )
 

@@ -102,13 +102,13 @@ def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
 
 def _times(batch: pb.Batch, rows: int) -> tuple[Ints, Ints]:
     """Return wall clock and monotonic time of each row."""
-    offsets = _offsets(batch.at_offset_ns, rows)
-    mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
     if batch.at_ns > _MOST_NS or batch.mono_ns > _MOST_NS:
         raise Malformed("batch", "unpack", "a time is out of range")
+    offsets = _offsets(batch.at_offset_ns, rows)
+    mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
     times = np.empty((2, rows), np.int64)
-    times[0], times[1] = offsets, mono_offsets
-    times += np.array([[batch.at_ns], [batch.mono_ns]], np.int64)
+    np.add(offsets, batch.at_ns, out=times[0])
+    np.add(mono_offsets, batch.mono_ns, out=times[1])
     # Sums stay below 3/4 of 2^64: one that is too large shows as negative.
     if rows and times.min() < 0:
         raise Malformed("batch", "unpack", "a time is out of range")

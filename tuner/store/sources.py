@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.segment import SUFFIX, segments
-from tuner.store.disk import read_folder
 from tuner.store.memory import FOREVER_NS, MemoryStore, memory_of
+from tuner.store.span import read_folder
 
 if TYPE_CHECKING:
     import grpc

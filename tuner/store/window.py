@@ -8,7 +8,7 @@ two readings, the first with one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -71,7 +71,7 @@ class Window(FactView):
         panels: Sequence[Panel],
         entities: Sequence[Entity],
         current: Sequence[tuple[str, str, Facts]],
-        changes: Sequence[FactChange],
+        changes: Callable[[], Sequence[FactChange]],
         last_at_ns: Mapping[str, int],
     ) -> None:
         super().__init__(current, changes)

@@ -31,7 +31,7 @@ from collectors.model.catalogue.sources import (
     snmp,
     sonic,
 )
-from collectors.model.metric import Metric, counter, gauge, state
+from collectors.model.metric import Metric, Source, Unit, counter, gauge, state
 
 _INTERFACE: Final = ("interface",)
 _QUEUE: Final = ("queue",)
@@ -319,6 +319,28 @@ POOL_MAX = gauge(
     sonic("SAI_BUFFER_POOL_STAT_WATERMARK_BYTES"),
     on=_POOL,
 )
+
+
+# --- packet samples: estimates, the sampled count times the sampling rate ------------------------
+def _sampled(name: str, unit: Unit, meaning: str) -> Metric:
+    return counter(
+        f"fabric_sampled_{name}_total", unit, meaning, Source("sflow", name), on=_INTERFACE
+    )
+
+
+SAMPLED_ROCE = _sampled(
+    "roce_tx_packets", "packets", "RoCE packets that left by the interface, estimated by samples."
+)
+SAMPLED_BYTES = _sampled(
+    "roce_tx_bytes", "bytes", "Bytes of RoCE packets that left by the interface, estimated."
+)
+SAMPLED_CE = _sampled(
+    "roce_tx_ce_packets",
+    "packets",
+    "RoCE packets that left with congestion experienced, by samples.",
+)
+SAMPLED_CNP = _sampled("cnp_tx_packets", "packets", "CNPs that left by the interface, estimated.")
+SAMPLED_NAK = _sampled("nak_tx_packets", "packets", "NAKs that left by the interface, estimated.")
 
 # --- how a target answers ----------------------------------------------------------------------
 TARGET_UP = state("fabric_target_up_id", "1 where the switch answers, 0 where not.", on=_SWITCH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -121,20 +122,49 @@ TARGETS: dict[str, tuple[str, Callable[[bytes], None]]] = {
 }
 
 
-@st.composite
-def mutated(draw: st.DrawFn, valid: list[bytes]) -> bytes:
-    """Return a well-formed input with bytes changed, cut out or put in."""
-    data = bytearray(draw(st.sampled_from(valid)))
-    for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.integers(0, max(0, len(data) - 1)))
-        what = draw(st.integers(0, 2))
-        if what == 0 and data:
-            data[at] = draw(st.integers(0, 255))
+def mutate(valid: bytes, seed: int) -> bytes:
+    """Return a well-formed input with bytes changed, cut out or put in, as the seed has it."""
+    chance = random.Random(seed)
+    data = bytearray(valid)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        what = chance.randrange(3)
+        if what == 0 and at < len(data):
+            data[at] = chance.randrange(256)
         elif what == 1:
-            del data[at : at + draw(st.integers(1, 8))]
+            del data[at : at + chance.randint(1, 8)]
         else:
-            data[at:at] = draw(st.binary(min_size=1, max_size=8))
+            data[at:at] = chance.randbytes(chance.randint(1, 8))
     return bytes(data)
+
+
+def mutated(valid: list[bytes]) -> st.SearchStrategy[bytes]:
+    """Return mutations of well-formed input."""
+    return st.builds(mutate, st.sampled_from(valid), st.integers(0, 2**63))
+
+
+def feed(target: Callable[[bytes], None], valid: list[bytes], examples: int) -> int:
+    """Give a target so many examples; return how many it took. Raises what it must not."""
+    taken = 0
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.one_of(mutated(valid), st.binary(max_size=120)))
+    def run(data: bytes) -> None:
+        nonlocal taken
+        taken += 1
+        try:
+            target(data)
+        except (FabricError, Unreadable):
+            pass
+
+    run()
+    return taken
 
 
 def fuzz(report: Report, _root: Path, _host: FakeHost) -> None:
@@ -145,28 +175,10 @@ def fuzz(report: Report, _root: Path, _host: FakeHost) -> None:
     ran, failures = 0, []
     began = time.monotonic()
     for name, (kind, target) in TARGETS.items():
-        count = [0]
-
-        @settings(
-            max_examples=each,
-            deadline=None,
-            database=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(st.one_of(mutated(valid[kind]), st.binary(max_size=120)))
-        def run(data: bytes, target=target, count=count) -> None:
-            count[0] += 1
-            try:
-                target(data)
-            except (FabricError, Unreadable):
-                pass
-
         try:
-            run()
+            ran += feed(target, valid[kind], each)
         except Exception as error:  # noqa: BLE001
             failures.append(f"{name}: {type(error).__name__}: {error}"[:120])
-        ran += count[0]
     for failure in failures:
         report.note(failure)
     report.line(f"  {ran} examples in {time.monotonic() - began:.0f} s")

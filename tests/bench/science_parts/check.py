@@ -40,10 +40,12 @@ def same(name: str, wrong: int, of: int) -> Check:
     return Check(name, float(of - wrong), float(of), float(wrong), "<=", 0, "mismatches")
 
 
-def between(name: str, ours: float, low: float, high: float, reference: float) -> Check:
+def between(
+    name: str, ours: float, low: float, high: float, reference: float, reason: str = ""
+) -> Check:
     """Ours lies in a published span: distance outside it is 0."""
-    outside = max(low - ours, ours - high, 0.0)
-    return Check(name, float(ours), reference, float(outside), "<=", 0, f"outside {low}..{high}")
+    outside = float(max(low - ours, ours - high, 0.0))
+    return Check(name, float(ours), reference, outside, "<=", 0, f"outside {low}..{high}", reason)
 
 
 def at_least(name: str, ours: float, reference: float, unit: str) -> Check:

@@ -1,4 +1,4 @@
-"""Do the estimators' 90 % intervals hold the truth: 200 draws each, on fluid and sampled runs."""
+"""Do the estimators' 90 % intervals hold the truth: 200 draws each, on fluid and drawn runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tuner.models.estimators import (
     Estimate,
     burst_size,
     effective_flows,
-    flows_at_bottleneck,
     incast_degree,
     marking_ratio,
     offered_load,
@@ -36,24 +35,24 @@ class FluidTelemetry:
 
     def __init__(self, rng: np.random.Generator) -> None:
         """Integrate twenty stable cases, 2 to 60 flows, delays 2 to 30 µs, until α has settled."""
-        self.runs: list[tuple[int, float, FluidResult]] = []
+        self.runs: list[tuple[float, FluidResult]] = []
         for _ in range(20):
             flows, delay = int(rng.integers(2, 60)), rng.uniform(2e-6, 30e-6)
             case = FluidCase(PAPER, ECN, LINK, (delay,) * flows, "fair_share")
-            self.runs.append((flows, delay, integrate_case(case, 0.3, samples=2000)))
+            self.runs.append((delay, integrate_case(case, 0.3, samples=2000)))
 
-    def pick(self, rng: np.random.Generator) -> tuple[int, float, np.ndarray, np.ndarray]:
-        """Return N, delay, and queue and flow rates over windows of the steady half."""
-        flows, delay, run = self.runs[rng.integers(len(self.runs))]
+    def pick(self, rng: np.random.Generator) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the delay, and queue and flow rates over windows of the steady half."""
+        delay, run = self.runs[rng.integers(len(self.runs))]
         at = np.sort(rng.choice(np.arange(1000, 2000), WINDOWS, replace=False))
-        return flows, delay, run.queue_bytes[at], run.flow_bps[at]
+        return delay, run.queue_bytes[at], run.flow_bps[at]
 
-    def marks(self, rng: np.random.Generator) -> tuple[Estimate, float, int]:
-        """Return the marking estimate, the true mean marking ratio and N."""
-        flows, _, queue, _ = self.pick(rng)
+    def marks(self, rng: np.random.Generator) -> tuple[Estimate, float]:
+        """Return the marking estimate and the true mean marking ratio."""
+        _, queue, _ = self.pick(rng)
         p = np.array([ECN.marking_ratio(value) for value in queue])
         packets = rng.poisson(LINK / 8e3 * 10e-3, len(p))
-        return marking_ratio(rng.binomial(packets, p), packets), float(p.mean()), flows
+        return marking_ratio(rng.binomial(packets, p), packets), float(p.mean())
 
 
 def checks() -> Iterator[Check]:
@@ -61,22 +60,16 @@ def checks() -> Iterator[Check]:
     telemetry = FluidTelemetry(np.random.default_rng(3))
 
     def marking(rng: np.random.Generator) -> tuple[Estimate, float]:
-        estimate, truth, _ = telemetry.marks(rng)
-        return estimate, truth
-
-    def flows(rng: np.random.Generator) -> tuple[Estimate, float]:
-        estimate, _, truth = telemetry.marks(rng)
-        return flows_at_bottleneck(estimate, PAPER, LINK), truth
+        return telemetry.marks(rng)
 
     def rtt(rng: np.random.Generator) -> tuple[Estimate, float]:
-        _, delay, queue, rates = telemetry.pick(rng)
+        delay, queue, rates = telemetry.pick(rng)
         whole = delay + queue * 8 / LINK
         packets = rng.poisson(rates[:, 0] / 8e3 * whole)
         return round_trip(packets * 1e3, rates[:, 0]), float(whole.mean())
 
     for name, draw in (
         ("marking probability (fluid)", marking),
-        ("number of flows (fluid)", flows),
         ("round-trip time (fluid)", rtt),
         ("offered load (AR(1), ρ = 0.7)", _load),
         ("incast degree (slotted service)", _incast),

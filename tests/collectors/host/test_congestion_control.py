@@ -5,11 +5,14 @@ import pytest
 from collectors.host.congestion_control import (
     CongestionControlCollector,
     parse_flexible,
+    parse_mstconfig,
     parse_tclass,
 )
+from collectors.host.context import HostContext
 from collectors.host.kernel_file import Unreadable
 from collectors.model.catalogue.settings import SETTINGS
 from collectors.model.dcqcn import FIRMWARE_KNOBS
+from collectors.model.errors import ConfigInvalid
 from simlab.hosts.tree import FakeDevice, FakeNetdev, FakePort, write_device, write_netdev
 
 PORT = FakePort(gids={0: ("fe80::1", "RoCE v2", "eth0")})
@@ -148,7 +151,14 @@ def test_traffic_class_of_connections(host, tmp_path, clock):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("Global tclass=106", 106), ("", None), ("Global tclass=-1", None)]
+    ("text", "value"),
+    [
+        ("Global tclass=106", 106),
+        ("", None),
+        ("Global tclass=-1", None),
+        ("\x1f06", 6),
+        ("\u0663", None),
+    ],
 )
 def test_tclass_texts(text, value):
     assert parse_tclass(text) == value
@@ -159,3 +169,39 @@ def test_numbers_in_two_bases():
     for text in ("", "0x", "g", "-1"):
         with pytest.raises(Unreadable):
             parse_flexible(text)
+
+
+MSTCONFIG = """
+Device #1:
+Configurations:                                          Next Boot
+        ROCE_CC_PRIO_MASK_P1                        8
+        CNP_DSCP_P1                                 48
+        CLAMP_TGT_RATE_P1                           True(1)
+*       RPG_AI_RATE_P1                              20
+        RPG_AI_RATE_P2                              7
+        SRIOV_EN                                    False(0)
+"""
+
+
+def test_e15_next_boot_stands_apart_from_running(host, tmp_path, clock):
+    sys = build(tmp_path)
+    home = sys / "kernel/debug/mlx5/0000:17:00.0/cc_params"
+    for knob in FIRMWARE_KNOBS:
+        put(home / knob.debugfs, registers()[knob.name])
+    lines = [
+        f"  {knob.mlxconfig}_P1  {registers(rpg_ai_rate=20)[knob.name]}" for knob in FIRMWARE_KNOBS
+    ]
+    put(tmp_path / "mst/0000:17:00.0.txt", "\n".join(lines) + MSTCONFIG)
+    context = host(options={"mstconfig_folder": str(tmp_path / "mst")})
+    settings = CongestionControlCollector(context).read(clock).facts.settings
+    ai = {s.applies: s.value for s in settings if s.name == "dcqcn_ai_bps"}
+    assert ai == {"running": 5e6, "next_boot": 20e6}
+    enabled = [s for s in settings if s.name == "dcqcn_rp_enabled"]
+    assert [(s.applies, s.value.index(True)) for s in enabled] == [("next_boot", 3)]
+
+
+def test_mstconfig_text():
+    found = parse_mstconfig(MSTCONFIG, 1)
+    assert found == {"prio_mask": 8, "cnp_dscp": 48, "clamp_tgt_rate": 1, "rpg_ai_rate": 20}
+    with pytest.raises(ConfigInvalid):
+        CongestionControlCollector(HostContext("n", options={"colour": 1}))

@@ -128,3 +128,15 @@ def test_ten_device_commands_a_port_at_most(host, tmp_path, clock, faulty):
     assert max(commands for _, commands in cost.values()) <= 10
     assert sum(commands for interval, commands in cost.values() if interval <= 5) <= 10
     assert sum(commands for _, commands in cost.values()) == 21 + 3 + 3  # every source was read
+
+
+def test_a_container_that_hides_the_counters_is_told_so(host, tmp_path, clock):
+    """A compat device of another namespace has neither folder (kernel core/sysfs.c)."""
+    write_device(tmp_path, FakeDevice("mlx5_0", ports=(FakePort(),)))
+    result = HwCounterCollector(host(open_netlink=lambda _: RdmaResponder(()))).read(clock)
+    (gap,) = result.gaps
+    assert (gap.reason, "network namespace" in gap.detail) == ("no counters", True)
+    write_device(
+        tmp_path, FakeDevice("siw0", "", ports=(FakePort(),), files={"node_type": "4: RNIC"})
+    )
+    assert len(HwCounterCollector(host(include=("siw0",))).read(clock).gaps) == 0

@@ -202,3 +202,20 @@ def test_lldpd_json():
     for bad in ("", "[]", '{"lldp": [{"interface": [{}]}]}', '{"lldp": 3}'):
         with pytest.raises(Malformed):
             parse_lldpd(bad)
+
+
+def test_lldpd_speaks_for_the_wire_where_it_runs(host, tmp_path, clock):
+    interfaces(tmp_path)
+    file = tmp_path / "lldpd.json"
+    context = host(options={"lldpd_json": str(file)})
+    collector = LldpCollector(context)
+    assert [gap.reason for gap in collector.read(clock).gaps] == ["ENOENT"]
+    file.write_text("{")
+    assert [gap.reason for gap in collector.read(clock).gaps] == ["malformed"]
+    entry = {"chassis": [{"id": [{"type": "mac", "value": "44:4c:a8:01:02:03"}],
+                          "name": [{"value": "leaf1"}]}],
+             "port": [{"id": [{"type": "ifname", "value": "Ethernet9/1"}]}]}  # fmt: skip
+    others = [{"name": "eth0", **entry}, {"name": "eno1", **entry}]
+    file.write_text(json.dumps({"lldp": [{"interface": others}]}))
+    (neighbour,) = collector.read(clock).facts.neighbours
+    assert str(neighbour.remote) == "interface/44:4c:a8:01:02:03/Ethernet9%2F1"

@@ -8,13 +8,14 @@ from collectors.codec import mad_perf
 from collectors.infiniband.audit import arbitration_weights
 from collectors.infiniband.collector import InfinibandCollector, SweepOptions
 from collectors.infiniband.counters import GROUPS
-from collectors.infiniband.readings import fields_without_row
+from collectors.infiniband.readings import _TABLES
 from collectors.infiniband.transactor import Limits
 from collectors.model.catalogue import infiniband as ib
 from collectors.model.catalogue import rdma
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.catalogue.settings import ATTRIBUTES, SETTINGS
 from collectors.model.entities import Device, Interface, Port, Slot, Switch, kind_of
+from collectors.model.errors import Unavailable
 from collectors.model.reading import Instant
 from simlab.ib.fabrics import Builder
 from simlab.ib.fake import Agent
@@ -62,6 +63,11 @@ def test_readings_are_in_the_catalogue_s_words():
         for column, value in reading.values.items():
             assert kind_of(reading.entity) in CATALOGUE[column.metric].on, column.metric
             assert isinstance(value, float if column.number == "float" else int)
+
+
+def fields_without_row(layout):
+    named = {field for fields in _TABLES[layout.name] for field, *_ in fields}
+    return set(layout.names) - named - {"PortSelect", "CounterSelect", "CounterSelect2"}
 
 
 def test_every_counter_of_an_attribute_has_a_row():
@@ -167,6 +173,31 @@ def test_states_of_ports_are_fresh():
     again = collector.read(clock)
     interface = Interface(Switch(f"{leaf.guid:016x}"), "3")
     assert values_of(again, interface, rdma.STATE) == 2
+
+
+def test_a_lost_local_port_is_opened_anew():
+    _, subnet, _ = fabric()
+    opened = []
+
+    def open_port():
+        opened.append(1)
+        return subnet
+
+    options = SweepOptions(limits=Limits(timeout_s=0.1, retries=0))
+    collector = InfinibandCollector(open_port, options)
+    subnet.default_agent.silent = True
+    with pytest.raises(Unavailable, match="local port"):
+        collector.read(clock)
+    subnet.default_agent.silent = False
+    assert collector.read(clock).facts is not None
+    assert len(opened) == 2
+
+
+def test_a_management_key_never_leaves_the_parser():
+    _topology, _, collector = collected()
+    collector.read(clock)
+    for node in collector.topology.nodes.values():
+        assert not any("M_Key" in port.info for port in node.ports.values())
 
 
 def test_arbitration_weights():

@@ -125,6 +125,20 @@ def test_two_port_adapter_is_one_node():
     assert found.topology.nodes[two.guid].ports[2].peer == End(right.guid, 1)
 
 
+def test_a_router_is_an_end_of_the_subnet():
+    build = Builder()
+    leaf = build.switch("Leaf", 3)
+    build.cable(build.adapter("probe"), 1, leaf, 1)
+    router = build.adapter("SubnetRouter", 2)
+    router.kind = "router"
+    build.cable(router, 1, leaf, 2)
+    _topology, _, transactor = fabric(build.topology)
+    found = discover(transactor).topology
+    assert found.nodes[router.guid].kind == "router"
+    assert found.nodes[router.guid].ports[1].peer == End(leaf.guid, 2)
+    assert len(found.nodes) == 3
+
+
 def test_names_of_a_map_beat_descriptions():
     topology, _, transactor = fabric()
     guid = named(topology, "Leaf1").guid

@@ -49,12 +49,14 @@ def test_ring_and_host_order():
     assert load[end(topology, "Leaf0", 1)] == 1  # to H0, from H1
 
 
-def test_shared_links_name_the_flows():
+def test_flows_through_a_port_are_who_shares_it():
     topology, _, _ = fabric()
-    flows = [(end(topology, f"H{i}", 1), end(topology, "H7", 1)) for i in range(6)]
-    shared = routes.shared_links(topology, flows)
-    assert len(shared[end(topology, "Leaf3", 2)]) == 6
-    assert end(topology, "H0", 1) not in shared
+    flows = [(end(topology, f"H{i}", 1), end(topology, "H7", 1)) for i in range(8)]
+    assert routes.flows_through(topology, flows, end(topology, "Leaf3", 2)) == flows[:7]
+    assert routes.flows_through(topology, flows, end(topology, "H2", 1)) == flows[2:3]
+    load = routes.pairs(topology, flows)
+    for out, count in load.items():
+        assert len(routes.flows_through(topology, flows, out)) == count
 
 
 def test_routes_that_do_not_arrive_say_where():

@@ -42,8 +42,8 @@ def agent(lab, *args, host="", check=True):
     return json.loads(run.stdout) if run.stdout else run
 
 
-def sweep(lab):
-    return json.loads(lab.run([sys.executable, str(CLIENT)]).stdout)
+def sweep(lab, *pairs):
+    return json.loads(lab.run([sys.executable, str(CLIENT), *pairs]).stdout)
 
 
 def undirected(links):
@@ -122,38 +122,49 @@ def plant(lab):
     return planted
 
 
-def dots(text):
-    return {
-        key: int(value, 0)
-        for key, value in re.findall(r"^(\w+):\.+(0x[0-9a-f]+|\d+)$", text, re.MULTILINE)
-    }
+BLOCK = re.compile(r"^# Port (?:extended )?counters: Lid (\d+) port (\d+)", re.MULTILINE)
+
+
+def perfquery(lab, lids):
+    """Return (lid, port) -> fields of every port, narrow and extended, as perfquery prints them."""
+    narrow, extended = {}, {}
+    for lid, ports in lids.items():
+        span = f"{min(ports)}-{max(ports)}" if len(ports) > 1 else str(ports[0])
+        for made, option in ((narrow, ["-l"]), (extended, ["-l", "-x"])):
+            text = lab.tool("perfquery", *option, str(lid), span)
+            parts = BLOCK.split(text)[1:]
+            for at in range(0, len(parts), 3):
+                fields = re.findall(r"^(\w+):\.+(0x[0-9a-f]+|\d+)$", parts[at + 2], re.MULTILINE)
+                made[int(parts[at]), int(parts[at + 1])] = {k: int(v, 0) for k, v in fields}
+    return narrow, extended
 
 
 def test_counters_are_perfquery_s_for_every_port(lab):
     planted = plant(lab)
     ours = sweep(lab)
     assert ours["misses"] == []
-    by_name = {}
+    by_place, place = {}, {}
     for key, attributes in ours["ports"].items():
         guid, port = key.split("/")
-        by_name[ours["names"][guid], int(port)] = (ours["lids"][guid], attributes)
-    assert set(by_name) == set(planted)
-    checked = sorted(planted)
-    if len(checked) > 100:  # a fork a port is slow; that is the point of this package
-        checked = random.Random(3).sample(checked, 60)
-    for name, port in checked:
-        lid, attributes = by_name[name, port]
-        extended = dots(lab.tool("perfquery", "-x", str(lid), str(port)))
-        narrow = dots(lab.tool("perfquery", str(lid), str(port)))
+        by_place[ours["lids"][guid], int(port)] = attributes
+        place[ours["names"][guid], int(port)] = ours["lids"][guid], int(port)
+    assert set(place) == set(planted)
+    lids = {}
+    for lid, port in sorted(by_place):
+        lids.setdefault(lid, []).append(port)
+    narrow, extended = perfquery(lab, lids)
+    assert set(by_place) <= set(narrow)
+    for name, want in planted.items():
+        attributes = by_place[place[name]]
         for field, value in attributes["PortCounters"].items():
             if field not in ("PortSelect", "CounterSelect"):
-                assert narrow[field] == value, (name, port, field)
+                assert narrow[place[name]][field] == value, (name, field)
         for field, value in attributes["PortCountersExtended"].items():
             if field.startswith("Port") and field != "PortSelect":
                 # the datagrams of both are themselves traffic
-                assert value <= extended[field] <= value + 5_000_000, (name, port, field)
-        want = planted[name, port]
-        assert narrow["PortRcvErrors"] == min(want["PortRcvErrors"], 65535)
+                theirs = extended[place[name]][field]
+                assert value <= theirs <= value + 5_000_000, (name, field)
+        assert attributes["PortCounters"]["PortRcvErrors"] == min(want["PortRcvErrors"], 65535)
         assert attributes["PortVLXmitWaitCounters"]["PortVLXmitWait"][3] == want["PortVLXmitWait3"]
         details = attributes["PortXmitDiscardDetails"]
         assert details["PortSwHOQLifetimeLimitDiscards"] == want["PortSwHOQLifetimeLimitDiscards"]
@@ -163,31 +174,39 @@ TRACERT = re.compile(r"^\[(\d+)\] -> (?:switch|ca) port \{0x([0-9a-f]+)\}\[(\d+)
 
 
 def test_routes_are_ibtracert_s(lab):
-    ours = agent(lab, "topology", "--format", "json")
-    hosts = [n for n in ours["nodes"] if n["kind"] == "ca"]
-    by_guid = {int(n["guid"], 16): n["name"] for n in ours["nodes"]}
-    # an adapter's trace names its port GUID, ours its node
-    for node in hosts:
-        by_guid[int(node["guid"], 16) + 1] = node["name"]
+    hosts = [n.name for n in lab.topology.adapters()]
     rng = random.Random(5)
-    pairs = [rng.sample(hosts, 2) for _ in range(12)]
+    pairs = [rng.sample(hosts, 2) for _ in range(16)]
+    ours = sweep(lab, *(f"{a}:{b}" for a, b in pairs))
+    lids = {ours["names"][guid]: lid for guid, lid in ours["lids"].items()}
+    # an adapter's trace names its port GUID, ours its node
+    nodes = {int(guid): int(guid) for guid in ours["names"]}
+    nodes |= {n.guid + 1: n.guid for n in lab.topology.adapters()}
     for a, b in pairs:
-        text = lab.tool("ibtracert", str(a["lid"]), str(b["lid"]))
+        text = lab.tool("ibtracert", str(lids[a]), str(lids[b]))
         theirs = [
-            (int(out), by_guid[int(guid, 16)], int(into))
-            for out, guid, into in TRACERT.findall(text)
+            [int(out), nodes[int(guid, 16)], int(into)] for out, guid, into in TRACERT.findall(text)
         ]
-        walked = agent(lab, "route", a["name"], b["name"], "--format", "json")
-        assert walked["error"] == ""
-        mine = [
-            (
-                int(h["out"].rpartition("/")[2]),
-                h["into"].rpartition("/")[0],
-                int(h["into"].rpartition("/")[2]),
-            )
-            for h in walked["hops"]
-        ]
-        assert mine == theirs, (a["name"], b["name"])
+        mine = ours["routes"][f"{a}:{b}"]
+        assert mine["error"] == ""
+        assert mine["hops"] == theirs, (a, b)
+    a, b = pairs[0]
+    shown = agent(lab, "route", a, b, "--format", "json")
+    assert len(shown["hops"]) == len(ours["routes"][f"{a}:{b}"]["hops"])
+    assert shown["hops"][0]["out"] == f"{a}/1"
+    assert shown["hops"][-1]["into"] == f"{b}/1"
+
+
+def test_opensm_gives_a_path(lab):
+    ours = agent(lab, "topology", "--format", "json")
+    lids = {n["name"]: n["lid"] for n in ours["nodes"]}
+    client = CLIENT.with_name("path_client.py")
+    shown = lab.run([sys.executable, str(client), str(lids["H3"])], host="H1")
+    path = json.loads(shown.stdout)
+    assert (path["SLID"], path["DLID"]) == (lids["H1"], lids["H3"])
+    assert path["sm"] == lids[lab.sm_host]
+    assert path["Mtu"] in (1, 2, 3, 4, 5)
+    assert path["SL"] == 0
 
 
 def test_load_of_all_to_all_counts_every_flow(lab):
@@ -196,7 +215,10 @@ def test_load_of_all_to_all_counts_every_flow(lab):
     hosts = sum(1 for _ in topology.adapters())
     assert made["ports"] == hosts
     assert made["links"]
-    assert max(row["ratio"] for row in made["links"]) >= 1.0
+    worst = max(made["links"], key=lambda row: row["flows"])
+    assert worst["ratio"] >= 1.0
+    shown = agent(lab, "load", "--through", worst["out"], "--format", "json")
+    assert len(shown["flows"]) == worst["flows"]  # pair by pair, as tree by tree
 
 
 def test_silent_node_and_pulled_cable(lab):

@@ -107,6 +107,31 @@ def test_allreduce_options_reach_the_model():
     assert three["slowest_p50"] < hashed
 
 
+def test_other_collectives_and_the_cost_of_a_job():
+    base = ["allreduce", "--seeds", "4", "--qps", "8", "--collective"]
+    by_name = {
+        name: rows(*base, name)[0]
+        for name in ("allreduce", "all_gather", "reduce_scatter", "tree", "all_to_all")
+    }
+    whole, half = by_name["allreduce"], by_name["all_gather"]
+    assert half["time_ms"] == pytest.approx(whole["time_ms"] / 2)
+    assert half == by_name["reduce_scatter"]
+    assert half["bus_gbytes_s"] == pytest.approx(whole["bus_gbytes_s"])
+    assert by_name["tree"]["slowest_p50"] <= 1
+    assert by_name["all_to_all"]["slowest_p50"] > by_name["tree"]["slowest_p50"]
+    job = rows(*base, "allreduce", "--compute", "10ms", "--overlap", "0", "--steps", "3600")[0]
+    assert job["step_ms"] == pytest.approx(10 + job["time_ms"])
+    assert job["gpu_hours"] == pytest.approx(128 * job["step_ms"] / 1e3)
+    pinned = run(*base, "tree", "--paths", "pinned")
+    assert (pinned.exit_code, "only rings are pinned" in pinned.stderr) == (2, True)
+
+
+def test_cut_by_cut_marking_is_shown_where_it_holds():
+    assert rows("fixed-point", "--flows", "8")[0]["marking_cut_by_cut"] > 0
+    nvidia = rows("fixed-point", "--flows", "8", "--dcqcn", "nvidia_firmware")
+    assert nvidia[0]["marking_cut_by_cut"] is None
+
+
 def test_qp():
     by_name = {row["what"]: row["value"] for row in rows("qp", "--cache", "100")}
     assert by_name["QPs per connection for the evenness"] == 14

@@ -5,7 +5,7 @@ from collectors.infiniband.topology import End
 from collectors.model.reading import Instant
 from simlab.ib.fabrics import assign_lids, fat_tree, route_minhop
 from simlab.ib.fake import Agent, FakeSubnet
-from simlab.ib.script import ScriptState
+from simlab.ib.script import ScriptState, apply_to_fake
 from tests.tuner.builders import START_NS, Uplink, store_of
 from tuner.diagnosis.diagnose import diagnose
 from tuner.diagnosis.registry import RULES
@@ -33,16 +33,7 @@ def swept_items(topology, steps, *, subnet=None, sweeps=2):
     state, uplink, items = ScriptState(steps), Uplink("probe"), []
     for number in range(sweeps):
         at = number * SECONDS
-        list(state.advance(at))
-        subnet.counters.clear()
-        for (name, port, counter), value in state.counters.items():
-            if counter.startswith("PortVLXmitWait"):
-                lane = int(counter.removeprefix("PortVLXmitWait"))
-                waits = [0] * 16
-                waits[lane] = int(value)
-                subnet.count_each(end(topology, name, port), "PortVLXmitWait", waits)
-            else:
-                subnet.count(end(topology, name, port), **{counter: int(value)})
+        apply_to_fake(subnet, state, list(state.advance(at)))
         moment = Instant(START_NS + at * 10**9, 10**12 + at * 10**9)
         made = collector.read(lambda moment=moment: moment)
         items += uplink.batch(made.readings, "infiniband")

@@ -5,12 +5,15 @@ import pytest
 from collectors.infiniband.routes import route
 from collectors.infiniband.topology import End
 from collectors.model.entities import Device, Interface, Port, Slot, Switch, link
+from collectors.model.facts import Attribute
 from simlab.ib.fabrics import fat_tree
-from simlab.ib.fake import FakeSubnet
+from simlab.ib.fake import Agent, FakeSubnet
 from simlab.ib.faults import Flow, add_rates, bad_cable, narrow, settle, steps
 from simlab.ib.script import Step
 from tests.tuner.diagnosis.ib_fabric import end, look, prepared
+from tests.tuner.fake import lab
 from tuner.advice.recommend import recommend
+from tuner.diagnosis.registry import RULES
 from tuner.render.opensm import render_opensm
 
 RATE = 200e9
@@ -193,8 +196,9 @@ def test_a_starved_lane_is_found_with_its_arbitration():
     subnet.vl_arbitration = {1: (0 << 8 | 64, 1 << 8 | 64), 3: (0 << 8 | 64,)}  # lane 3: nothing
     leaf = topology.find("Leaf0-0")
     # 16 bits: it stands at its maximum after a moment, which says "at least"
+    begun = Step(0, "set", leaf.name, 1, values=(("PortVLXmitWait3", 9.0),))
     waits = Step(0, "rate", leaf.name, 1, values=(("PortVLXmitWait3", 5000.0),))
-    window, fabric, diagnosis = look(topology, [waits], subnet=subnet)
+    window, fabric, diagnosis = look(topology, [begun, waits], subnet=subnet)
     [cause] = causes(diagnosis)
     assert cause.rule == "ib-vl-starvation"
     assert cause.subject == Slot(entity(topology, End(leaf.guid, 1)), "vl", 3)
@@ -219,6 +223,30 @@ def test_too_eager_congestion_control():
     assert cause.subject == entity(topology, End(host.guid, 1))
     [recommendation] = advised(window, fabric, diagnosis)
     assert (recommendation.knob, recommendation.proposed) == ("opensm_cc_marking_rate", 15)
+
+
+def test_a_switch_that_cannot_mark_is_named():
+    topology = small()
+    first = next(n for n in topology.nodes.values() if n.kind == "ca")
+    subnet = FakeSubnet(topology, End(first.guid, 1), agent=Agent(congestion=False))
+    all_ = hosts(topology)
+    flows = [Flow(all_[i], all_[5], 0.7 * RATE) for i in (4, 8, 12)]
+    _window, _fabric, diagnosis = look(
+        topology, steps(topology, settle(topology, flows)), subnet=subnet
+    )
+    [unable] = [f for f in diagnosis.findings if f.rule == "ib-congestion-control"]
+    assert unable.severity == "info"
+    assert "does not answer the congestion control class" in unable.summary
+
+
+def test_rules_are_beside_the_point_on_ethernet():
+    made = lab(3)
+    for port in made.ports:
+        made.telemetry.known[port]["link_layer"] = Attribute(port, "link_layer", "Ethernet")
+        made.telemetry.known[port.device]["driver"] = Attribute(port.device, "driver", "mlx5")
+    for rule in RULES:
+        if rule.id.startswith("ib-"):
+            assert rule.judge(rule, made.telemetry, made.fabric).outcome == "not_applicable"
 
 
 def test_credits_that_vanish_without_a_cause():

@@ -16,6 +16,7 @@ from tuner.models.dcqcn_fixed_point import (
     most_flows_before_saturation,
 )
 from tuner.models.dcqcn_fluid import FluidCase, integrate, integrate_case
+from tuner.models.dcqcn_renewal import flows_for_marking, marking_for_flows
 from tuner.models.dcqcn_stability import (
     critical_delay_s,
     linearise,
@@ -237,3 +238,31 @@ def test_recovery_at_400g_with_default_firmware() -> None:
     assert recovery_s(NVIDIA_FIRMWARE, 400e9, **shallow) == pytest.approx(1.2e-3)
     assert recovery_s(NVIDIA_FIRMWARE.scaled_rates(10), 400e9, **deep) < 0.13
     assert recovery_s(NVIDIA_FIRMWARE.scaled_rates(0), 400e9, **deep) == math.inf
+
+
+def test_cut_by_cut_equilibrium_against_the_packet_simulator() -> None:
+    # simlab.packet, paper form, 40G, 1000 B packets: marked / all over 2 s (./run bench science).
+    for flows, packets in ((2, 1.0168e-3), (4, 2.4805e-3), (8, 6.104e-3), (12, 1.0427e-2)):
+        assert marking_for_flows(PAPER, 40e9, flows) == pytest.approx(packets, rel=0.03)
+
+
+@given(st.floats(1, 200), st.floats(0.2, 5))
+@settings(max_examples=15, deadline=None)
+def test_cut_by_cut_properties(flows: float, factor: float) -> None:
+    marking = marking_for_flows(PAPER, 40e9, flows)
+    assert marking < marking_for_flows(PAPER, 40e9, flows * 1.1)
+    assert flows_for_marking(PAPER, 40e9, marking, most=1e5) == pytest.approx(flows, rel=1e-4)
+    clocked = marking_for_flows(faster(PAPER, factor), 40e9 * factor, flows)
+    assert clocked == pytest.approx(marking, rel=1e-3)
+    fluid = fixed_point(PAPER, DEPLOYED, 40e9, max(1, round(flows))).marking_ratio
+    assert marking_for_flows(PAPER, 40e9, max(1, round(flows))) > fluid
+
+
+def test_cut_by_cut_limits() -> None:
+    assert flows_for_marking(PAPER, 40e9, 0.0, most=100) == 1
+    assert flows_for_marking(PAPER, 40e9, 1.0, most=100) == 100
+    off = replace(PAPER, byte_counter_bytes=None)
+    short = replace(PAPER, byte_counter_bytes=150e3)
+    assert marking_for_flows(off, 40e9, 8) < marking_for_flows(short, 40e9, 8)
+    with pytest.raises(ValueError, match="additive increase"):
+        marking_for_flows(PAPER.scaled_rates(0), 40e9, 8)

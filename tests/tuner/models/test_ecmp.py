@@ -319,9 +319,12 @@ def test_connection_rates_by_mode() -> None:
     assert connection_rates(rates, 2, "round_robin").tolist() == [3, 6]
     assert connection_rates(rates, 2, "split").tolist() == [2, 6]
     graph = leaf_spine(2, 4, 4)
-    got = predict_connections(graph, np.arange(4), np.arange(4, 8), 4, range(3))
-    assert got.shape == (3, 4)
-    assert (got <= 1 + 1e-9).all()
+    pairs = (np.arange(4), np.arange(4, 8))
+    got = predict_connections(graph, pairs, 4, range(3))
+    assert [len(rates) for rates in got] == [4, 4, 4]
+    assert max(rates.max() for rates in got) <= 1 + 1e-9
+    tree = predict_connections(graph, lambda draw: tree_connections(draw.permutation(8)), 1, [0])
+    assert tree[0].max() <= 1 + 1e-9
 
 
 def test_collective_times() -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from collectors.model.dcqcn import PAPER
-from collectors.model.ecn import EcnThresholds
-from tuner.models.dcqcn_fixed_point import fixed_point
+from tuner.models.dcqcn_renewal import marking_for_flows
 from tuner.models.ecmp_prediction import Floats
 from tuner.models.estimators import (
     Estimate,
@@ -53,7 +52,7 @@ def marking_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
 
 def flows_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
     flows = int(rng.integers(2, 60))
-    p = fixed_point(PAPER, EcnThresholds(5e3, 2000e3, 0.1), 40e9, flows).marking_ratio
+    p = marking_for_flows(PAPER, 40e9, flows) * np.exp(0.016 * rng.normal())
     packets = rng.poisson(50000, 60)
     marking = marking_ratio(rng.binomial(packets, p), packets)
     return flows_at_bottleneck(marking, PAPER, 40e9), flows
@@ -124,6 +123,10 @@ def test_limits() -> None:
     assert incast_degree(np.zeros(5)).value == 1
     assert incast_degree(np.full(5, 0.75)).value == pytest.approx(4)
     assert effective_flows(np.full(8, 1e6)).value == float("inf")
+    by_bytes = incast_degree(np.full(5, 0.77), np.full(5, 0.25))
+    assert by_bytes.value == pytest.approx(4)
+    with pytest.raises(ValueError, match="idle 25%"):
+        incast_degree(np.full(5, 0.5), np.full(5, 0.25))
 
 
 def test_what_cannot_be_estimated_is_refused() -> None:

@@ -74,20 +74,19 @@ def test_kill_9_during_ingest_loses_nothing_and_doubles_nothing(tmp_path):
 
 
 def test_sigterm_is_a_clean_stop_and_nothing_needs_a_resend(tmp_path):
-    serving = Serving(tmp_path / "data").start()
-    up, sender = Uplink(), Sender(serving.target, "node1")
-    sender.start()
-    for n in range(300):
-        sender.put(batch(up, n))
-    code, log = serving.stop()
-    assert code == 0, log
-    assert "stopping" in log
-    assert "Traceback" not in log
-    serving.start()
-    sender.finish()
-    (agent,) = fetch_status(serving.target).agents
-    assert (agent.batches, agent.missing) == (300, 0)
-    serving.kill()
+    with Serving(tmp_path / "data") as serving:
+        up, sender = Uplink(), Sender(serving.target, "node1")
+        sender.start()
+        for n in range(300):
+            sender.put(batch(up, n))
+        code, log = serving.stop()
+        assert code == 0, log
+        assert "stopping" in log
+        assert "Traceback" not in log
+        serving.start()
+        sender.finish()
+        (agent,) = fetch_status(serving.target).agents
+        assert (agent.batches, agent.missing) == (300, 0)
 
 
 def test_systemd_hears_ready_watchdog_and_stopping(tmp_path):

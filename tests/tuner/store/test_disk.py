@@ -2,9 +2,11 @@
 
 import logging
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.model.entities import Host, Netdev
@@ -14,9 +16,11 @@ from collectors.model.metric import Column
 from collectors.model.reading import Reading
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.segment import SegmentWriter, segments
+from tests.collectors import strategies as some
 from tests.tuner.builders import SECOND, START_NS, Uplink, at
 from tuner.store.disk import Retention
 from tuner.store.ledger import Ledger, Numbers
+from tuner.store.span import read_folder
 from tuner.store.store import Limits, Store, UnknownSchema
 
 HOST = Host("node1")
@@ -80,6 +84,24 @@ def test_what_was_committed_survives_a_crash_and_resends_are_known(tmp_path):
     assert take(again, batch(up, 10)) == 1
     again.close()
     assert values(opened(tmp_path, clock)) == list(range(11))
+
+
+@settings(max_examples=25)
+@given(st.lists(some.passes, min_size=1, max_size=4), some.facts, st.integers(1, 2000))
+def test_whatever_is_committed_is_read_back_unchanged(passes, facts, segment_bytes):
+    up = Uplink()
+    items = [item for one in passes for item in up.batch(one)] + [up.facts(facts, at(0).at_ns)]
+    with TemporaryDirectory() as folder:
+        store = opened(Path(folder), Clock(), segment_bytes=segment_bytes)
+        for item in items:
+            take(store, [item])
+        live = [item for item in store.read(0, 2**62, []) if not item.HasField("schema")]
+        crash(store)
+        replayed = [item for item in read_folder(Path(folder)) if not item.HasField("schema")]
+    sent = [item for item in items if not item.HasField("schema")]
+    assert live == sent
+    assert [item for item in replayed if item.HasField("batch")] == sent[:-1]
+    assert sent[-1] in replayed
 
 
 def test_a_torn_tail_costs_only_what_was_never_acknowledged(tmp_path):

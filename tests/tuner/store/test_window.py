@@ -310,6 +310,32 @@ def test_facts_hold_until_they_change():
     assert store.window().settings(netdev)["mtu_bytes"].value == 9000
 
 
+def test_facts_that_change_all_the_time_stay_bounded_and_true():
+    up, store = Uplink(), store_of([])
+    netdev = Netdev("node1", "eth0")
+
+    def facts(n):
+        return Facts(settings=(Setting(netdev, "mtu_bytes", n),))
+
+    early = None
+    for n in range(200):
+        store.add(up.facts(facts(n), at(n).at_ns))
+        early = store.window() if n == 150 else early
+    window = store.window(at(180).at_ns, at(190).at_ns)
+    assert window.settings(netdev)["mtu_bytes"].value == 190
+    changes = window.fact_history()
+    assert [(c.before, c.after) for c in changes] == [
+        (facts(n - 1), facts(n)) for n in range(180, 191)
+    ]
+    kept = store.window().fact_history()
+    assert 40 < len(kept) <= 64
+    assert all(change.before is not None for change in kept)
+    assert early.fact_history()[-1].after == facts(150)
+    store.add(up.facts(facts(7), at(170.5).at_ns))  # late
+    late = store.window(0, at(170.7).at_ns)
+    assert late.settings(netdev)["mtu_bytes"].value == 7
+
+
 def test_ages_and_agents():
     store = store_of_readings([Reading(PORT, {COUNTER: 5}, at(0))])
     window = store.window()

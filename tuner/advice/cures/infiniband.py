@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from collectors.model.catalogue import infiniband as rows
-from collectors.model.entities import Entity, Host, Interface, Slot, Wire, display
+from collectors.model.entities import Host, Interface, Slot, Wire, display
 from tuner.advice.cure import GOODPUT, recommend_change
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.credits import credit_waits, faces_host, link_loads
@@ -320,8 +320,3 @@ def _relief_by_control(finding: Finding, telemetry: Telemetry, fabric: FabricVie
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def is_subnet_wide(scope: Entity) -> bool:
-    """Tell whether a recommendation is for the subnet manager's own configuration."""
-    return scope == SUBNET_MANAGER

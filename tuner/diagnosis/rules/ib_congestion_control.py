@@ -37,7 +37,10 @@ def _off(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> list[Finding]:
             continue
         known = telemetry.settings(egress.switch)
         can, threshold = known.get("ib_cc_supported"), known.get("ib_cc_threshold")
-        if can is None or not can.value or threshold is None or threshold.value:
+        if can is not None and not can.value:
+            made.append(_unable(rule, egress, len(root.victims)))
+            continue
+        if can is None or threshold is None or threshold.value:
             continue
         made.append(
             found(
@@ -55,6 +58,19 @@ def _off(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> list[Finding]:
             )
         )
     return made
+
+
+def _unable(rule: Rule, egress: Interface, victims: int) -> Finding:
+    """Return that nothing can be turned on here: for people, not for a cure."""
+    return found(
+        rule,
+        egress,
+        "info",
+        0.7,
+        f"{display(egress.switch)} does not answer the congestion control class; congestion at "
+        f"{display(egress)} spreads to {victims} ports",
+        [Evidence("ib_cc_supported", egress.switch, "false", "bool", "true")],
+    )
 
 
 def _aggressive(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> list[Finding]:

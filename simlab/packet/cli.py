@@ -1,0 +1,235 @@
+"""`simlab packet` and `simlab fabric`: run a configuration, sweep it, stream or record it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from collectors.model.errors import ConfigInvalid, FabricError
+
+if TYPE_CHECKING:
+    from simlab.packet.running import Run
+    from simlab.packet.simulation import Progress
+
+packet_app = typer.Typer(help="Packet-level RoCE fabric simulator.", no_args_is_help=True)
+fabric_app = typer.Typer(help="A simulated fabric that reports like a real one.")
+
+ConfigPath = Annotated[Path, typer.Argument(help="YAML configuration.", show_default=False)]
+Format = Annotated[str, typer.Option("--format", help="human or json.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+
+
+@packet_app.callback()
+def _packet() -> None:
+    """Packet-level RoCE fabric simulator."""
+
+
+@fabric_app.callback()
+def _fabric() -> None:
+    """A simulated fabric that reports like a real one."""
+
+
+def _fail(error: FabricError) -> None:
+    Console(stderr=True, soft_wrap=True).print(f"simlab: {error}", markup=False)
+    raise typer.Exit(1)
+
+
+class _Bar:
+    """Progress with simulated time, events per second and time to go; shown after a second."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._shown = not quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._task: Any = None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._task is not None:
+            self._bar.stop()
+
+    def __call__(self, now: Progress) -> None:
+        if not self._shown or time.monotonic() - self._began < 1.0:
+            return
+        if self._task is None:
+            self._bar.start()
+            self._task = self._bar.add_task("", total=now.goal_s, rate="")
+        rate = f"{now.events / max(now.wall_s, 1e-9) / 1e6:.1f} M events/s"
+        text = f"{now.now_s * 1e3:.3f} of {now.goal_s * 1e3:g} ms simulated"
+        self._bar.update(self._task, completed=now.now_s, description=text, rate=rate)
+
+
+@packet_app.command("run")
+def run_command(
+    config: ConfigPath,
+    out: Annotated[Path | None, typer.Option(help="Folder for tables and plots.")] = None,
+    tables: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
+    plot: Annotated[bool, typer.Option("--plot", help="Draw plots into the folder.")] = False,
+    plot_format: Annotated[str, typer.Option(help="svg or png.")] = "svg",
+    seed: Annotated[int | None, typer.Option(help="Instead of the file's.")] = None,
+    output_format: Format = "human",
+    quiet: Quiet = False,
+) -> None:
+    """Run one configuration. Exit 3 where it was interrupted or messages are unfinished."""
+    from simlab.packet.config import load_config
+    from simlab.packet.output import as_json, write_run
+    from simlab.packet.plots import plot_run
+    from simlab.packet.running import finish, start
+
+    try:
+        _known(output_format, "--format", ("human", "json"))
+        _known(plot_format, "--plot-format", ("svg", "png"))
+        plan = load_config(config)
+        with _Bar(quiet=quiet) as bar:
+            run = start(plan, seed=seed)
+            finish(plan, run, bar)
+        folder = out or Path(f"{plan.config.name}.out")
+        files = write_run(run.sim, folder, file_format=tables) if out or plot else []
+        if plot:
+            files += plot_run(run.sim, folder, rates=run.rates, kind=plot_format)
+    except FabricError as error:
+        _fail(error)
+        return
+    if output_format == "json":
+        print(json.dumps({**as_json(run.sim), "interrupted": run.interrupted}))
+    else:
+        _show(plan.config.name, run, files)
+    incomplete = plan.config.stop_when_done and not run.sim.done
+    if run.interrupted or incomplete:
+        raise typer.Exit(3)
+
+
+def _known(value: str, option: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigInvalid(option, "option", f"{value!r} is not one of {', '.join(choices)}")
+
+
+def _show(name: str, run: Run, files: list[Path]) -> None:
+    from simlab.packet.output import as_json
+    from simlab.packet.running import packets_per_cpu_s
+
+    table = Table(title=f"{name}{' (interrupted)' if run.interrupted else ''}", width=100)
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    for key, value in as_json(run.sim).items():
+        table.add_row(key, _text(key, value))
+    rate = packets_per_cpu_s(run.sim)
+    table.add_row("link packets per CPU-second", f"{rate / 1e6:.2f} M")
+    console = Console(width=100)
+    console.print(table)
+    if files:
+        console.print(f"{len(files)} files in {files[0].parent}", markup=False)
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {_text(key, number)}" for name, number in value.items())
+    if isinstance(value, list):
+        shown = ", ".join(_text(key, one) for one in value[:4])
+        return f"{shown}{', ...' if len(value) > 4 else ''}"
+    if isinstance(value, float) and key.endswith("_s"):
+        return f"{value * 1e6:,.2f} µs" if value < 1 else f"{value:.3f} s"
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+@packet_app.command("sweep")
+def sweep_command(
+    config: ConfigPath,
+    axis: Annotated[list[str], typer.Option(help="KEY=VALUE,VALUE,... ; repeat for a grid.")],
+    out: Annotated[Path, typer.Option(help="Folder of results; a sweep resumes there.")],
+    engine: Annotated[str, typer.Option(help="processes or ray.")] = "processes",
+    workers: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
+    show: Annotated[list[str] | None, typer.Option(help="Result keys to show.")] = None,
+    output_format: Format = "human",
+    quiet: Quiet = False,
+) -> None:
+    """Run a grid of changes to one configuration on all cores or on Ray."""
+    import yaml
+
+    from simlab.packet.sweep import grid, sweep
+
+    try:
+        axes: dict[str, list[Any]] = {}
+        for one in axis:
+            key, equals, values = one.partition("=")
+            if not equals:
+                raise ConfigInvalid("--axis", one, "must be KEY=VALUE,VALUE,...")
+            axes[key] = [yaml.safe_load(value) for value in values.split(",")]
+        console = Console(stderr=True)
+
+        def note(done: int, total: int) -> None:
+            if not quiet:
+                console.print(f"{done} of {total} points", end="\r")
+
+        results = sweep(config, grid(axes), out, engine=engine, workers=workers, progress=note)
+    except FabricError as error:
+        _fail(error)
+        return
+    if output_format == "json":
+        print(json.dumps(results))
+    else:
+        _show_sweep(list(axes), results, show or ["queue_max_bytes", "ecn_marked", "pause_frames"])
+    if any("error" in one for one in results):
+        raise typer.Exit(1)
+
+
+def _show_sweep(axes: list[str], results: list[dict[str, Any]], keys: list[str]) -> None:
+    table = Table(width=100)
+    for name in (*axes, "fct p99", *keys):
+        table.add_column(name.rsplit(".", maxsplit=1)[-1], justify="right")
+    for one in results:
+        cells = [str(one["changes"][name]) for name in axes]
+        result = one.get("result")
+        if result is None:
+            table.add_row(*cells, one["error"])
+            continue
+        fct = result.get("fct_s", {}).get("p99")
+        shown = "-" if fct is None else f"{fct * 1e6:,.1f} µs"
+        table.add_row(*cells, shown, *(_text(key, result.get(key, "-")) for key in keys))
+    Console(width=100).print(table)
+
+
+@fabric_app.command("run")
+def fabric_command(
+    scenario: ConfigPath,
+    stream: Annotated[str | None, typer.Option(help="HOST:PORT of a tuner.")] = None,
+    record: Annotated[Path | None, typer.Option(help="New folder for a recording.")] = None,
+    pace: Annotated[float, typer.Option(help="Wall seconds per simulated second; 0: none.")] = 0.0,
+    output_format: Format = "human",
+    quiet: Quiet = False,
+) -> None:
+    """Run a fabric whose hosts and switches report as if agents had read them."""
+    from simlab.packet.config import load_config
+    from simlab.packet.fabric import run_fabric
+
+    try:
+        if (stream is None) == (record is None):
+            raise ConfigInvalid("fabric run", "options", "give either --stream or --record")
+        plan = load_config(scenario)
+        with _Bar(quiet=quiet) as bar:
+            told = run_fabric(plan, stream=stream, record=record, pace=pace, progress=bar)
+    except FabricError as error:
+        _fail(error)
+        return
+    if output_format == "json":
+        print(json.dumps(told))
+    else:
+        where = stream or str(record)
+        Console(width=100).print(
+            f"{told['values']:,} values of {told['agents']} agents in {told['passes']} passes, "
+            f"{told['simulated_s'] * 1e3:.3f} ms simulated, to {where}",
+            markup=False,
+        )

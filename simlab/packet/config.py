@@ -1,0 +1,398 @@
+"""A whole simulation as one YAML file: topology, model, workload, events, what to record.
+
+Keys are the field names of the records they fill, units in the names; unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import yaml
+
+from collectors.model.dcqcn import profile
+from collectors.model.errors import ConfigInvalid
+from simlab.packet import hpcc_files, topology, workloads
+from simlab.packet.collectives import Collective, Kind, QpMode, collective
+from simlab.packet.interventions import Intervention
+from simlab.packet.parameters import Model
+from simlab.packet.topology import Topology
+from simlab.packet.traffic import Traffic
+
+
+class Star(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="star",
+    tag_field="kind",
+):
+    """All hosts on one switch."""
+
+    hosts: int
+    rate_bps: float = 100e9
+    delay_s: float = 1e-6
+
+
+class LeafSpine(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="leaf_spine",
+    tag_field="kind",
+):
+    """Two tiers."""
+
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    rate_bps: float = 100e9
+    fabric_bps: float | None = None
+    delay_s: float = 1e-6
+    parallel: int = 1
+
+
+class FatTree(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="fat_tree",
+    tag_field="kind",
+):
+    """Three tiers of k-port switches."""
+
+    ports: int
+    rate_bps: float = 100e9
+    fabric_bps: float | None = None
+    delay_s: float = 1e-6
+    hosts_per_leaf: int | None = None
+
+
+class Rails(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="rail_optimised",
+    tag_field="kind",
+):
+    """NIC r of every host on rail switch r."""
+
+    hosts: int
+    rails: int
+    spines: int
+    rate_bps: float = 100e9
+    fabric_bps: float | None = None
+    delay_s: float = 1e-6
+    hosts_per_block: int | None = None
+
+
+class TopologyFile(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="file",
+    tag_field="kind",
+):
+    """A topology file of the HPCC format."""
+
+    path: str
+
+
+class Incast(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="incast",
+    tag_field="kind",
+):
+    """Some hosts (default: all others) send to one."""
+
+    receiver: int
+    size_bytes: int
+    senders: list[int] | None = None
+    qps: int = 1
+    gap_s: float = 0.0
+
+
+class Permutation(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="permutation",
+    tag_field="kind",
+):
+    """Every host sends to one other."""
+
+    size_bytes: int
+    qps: int = 1
+    shift: int | None = None
+
+
+class Poisson(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="poisson",
+    tag_field="kind",
+):
+    """Random flows; sizes as [bytes, cumulative probability], default web search."""
+
+    load: float
+    duration_s: float
+    sizes: list[tuple[float, float]] | None = None
+
+
+class FlowFile(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="file",
+    tag_field="kind",
+):
+    """A flow file of the HPCC or conweave format."""
+
+    path: str
+    conweave: bool = False
+
+
+class CollectiveLoad(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag="collective",
+    tag_field="kind",
+):
+    """A collective operation; ranks default to all hosts in order."""
+
+    operation: Kind
+    size_bytes: int
+    ranks: list[int] | None = None
+    channels: int = 1
+    qps: int = 1
+    mode: QpMode = QpMode.SPLIT
+    iterations: int = 1
+    compute_s: float = 0.0
+    reduce_s: float = 0.0
+    rails: int = 1
+    nvlink_bps: float = 0.0
+    chunks: int = 8
+    window: int = 1
+
+
+TopologyChoice: TypeAlias = Star | LeafSpine | FatTree | Rails | TopologyFile
+Workload: TypeAlias = Incast | Permutation | Poisson | FlowFile | CollectiveLoad
+
+
+class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sample these [directed port, priority] queues; none given: the four that fill most."""
+
+    period_s: float = 1e-6
+    queues: list[tuple[int, int]] = []
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How telemetry is read: every `interval_s`, switch counters refreshed less often."""
+
+    interval_s: float = 0.01
+    switch_refresh_s: float = 0.01
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The file."""
+
+    topology: TopologyChoice
+    workload: Workload
+    duration_s: float
+    name: str = "run"
+    seed: int = 1
+    stop_when_done: bool = True
+    reference_config: str | None = None  # an HPCC config file; `model` then changes it
+    conweave: bool = False
+    model: dict[str, Any] = {}
+    events: list[dict[str, Any]] = []
+    watch: Watch | None = None
+    telemetry: Record = Record()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A decoded configuration, ready to build."""
+
+    config: Config
+    topology: Topology
+    model: Model
+    traffic: Traffic
+    events: tuple[Intervention, ...]
+
+
+def load_config(path: Path, *, changes: dict[str, Any] | None = None) -> Plan:
+    """Read a YAML file; `changes` maps dotted keys to other values (sweeps).
+
+    Raises ConfigInvalid naming the file and the key.
+    """
+    try:
+        data = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigInvalid(str(path), "read", error.strerror or str(error)) from None
+    except yaml.YAMLError as error:
+        raise ConfigInvalid(str(path), "YAML", " ".join(str(error).split())) from None
+    if not isinstance(data, dict):
+        raise ConfigInvalid(str(path), "YAML", "must be a mapping")
+    for key, value in (changes or {}).items():
+        _set(data, key, value, str(path))
+    return plan_of(data, str(path), path.parent)
+
+
+def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
+    """Decode a configuration that was already read; paths in it are relative to `home`."""
+    try:
+        config = msgspec.convert(data, Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigInvalid(where, "configuration", str(error)) from None
+    fabric = _topology(config.topology, home)
+    model = Model()
+    if config.reference_config:
+        text = hpcc_files.read_text(home / config.reference_config)
+        model = hpcc_files.parse_config(
+            text, conweave=config.conweave, where=config.reference_config
+        )
+    model = changed(model, _with_profile(config.model, fabric, where), f"{where}: model")
+    events = tuple(
+        changed(_EVENT, one, f"{where}: events[{i}]") for i, one in enumerate(config.events)
+    )
+    return Plan(config, fabric, model, _traffic(config, fabric, home), events)
+
+
+_EVENT: Any = None
+
+
+def _set(data: dict[str, Any], key: str, value: Any, where: str) -> None:
+    place = data
+    *parents, last = key.split(".")
+    for name in parents:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise ConfigInvalid(where, key, f"{name} is not a mapping")
+    place[last] = value
+
+
+def _with_profile(model: dict[str, Any], fabric: Topology, where: str) -> dict[str, Any]:
+    """Replace `congestion.profile` by the published parameters for this line rate."""
+    congestion = model.get("congestion")
+    if not isinstance(congestion, dict) or "profile" not in congestion:
+        return model
+    rest = {key: value for key, value in congestion.items() if key != "profile"}
+    line = max(cable.rate_bps for cable in fabric.cables)
+    try:
+        found = profile(str(congestion["profile"]), line)
+    except KeyError as error:
+        raise ConfigInvalid(where, "model.congestion.profile", str(error.args[0])) from None
+    own = rest.get("dcqcn", {})
+    return {**model, "congestion": {**rest, "dcqcn": {**dataclasses.asdict(found), **own}}}
+
+
+T = typing.TypeVar("T")
+
+
+def changed(record: T, data: Any, where: str) -> T:
+    """Return a dataclass record with fields changed by a mapping, recursively.
+
+    `record` None makes a new Intervention. ConfigInvalid names an unknown key or a bad value.
+    """
+    kind: Any = Intervention if record is None else type(record)
+    if not isinstance(data, dict):
+        raise ConfigInvalid(where, "value", "must be a mapping")
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        if key not in hints:
+            raise ConfigInvalid(where, str(key), f"unknown key; known: {', '.join(hints)}")
+        old = getattr(record, key, None)
+        inner = _record_type(hints[key])
+        if inner is not None and isinstance(value, dict):
+            base = old if isinstance(old, inner) else inner()
+            values[key] = changed(base, value, f"{where}.{key}")
+            continue
+        try:
+            values[key] = msgspec.convert(value, hints[key], strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigInvalid(f"{where}.{key}", "value", str(error)) from None
+        except ValueError as error:
+            raise ConfigInvalid(f"{where}.{key}", "value", str(error)) from None
+    try:
+        made: T = kind(**values) if record is None else replace(record, **values)  # type: ignore[type-var]
+    except (TypeError, ValueError) as error:
+        raise ConfigInvalid(where, "value", str(error)) from None
+    return made
+
+
+def _record_type(hint: Any) -> type | None:
+    """Return the dataclass that a field holds (alone or as an alternative to None)."""
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    for option in options:
+        if isinstance(option, type) and dataclasses.is_dataclass(option):
+            return option
+    return None
+
+
+def _topology(choice: TopologyChoice, home: Path) -> Topology:
+    if isinstance(choice, TopologyFile):
+        path = home / choice.path
+        return hpcc_files.parse_topology(hpcc_files.read_text(path), choice.path)
+    builders = {
+        Star: topology.star,
+        LeafSpine: topology.leaf_spine,
+        FatTree: topology.fat_tree,
+        Rails: topology.rail_optimised,
+    }
+    build: Any = builders[type(choice)]
+    built: Topology = build(**{key: getattr(choice, key) for key in choice.__struct_fields__})
+    return built
+
+
+def _traffic(config: Config, fabric: Topology, home: Path) -> Traffic:
+    hosts = fabric.hosts
+    load = config.workload
+    match load:
+        case Incast():
+            senders = load.senders or [h for h in hosts if h != load.receiver]
+            return workloads.incast(
+                senders, load.receiver, load.size_bytes, qps=load.qps, gap_s=load.gap_s
+            )
+        case Permutation():
+            return workloads.permutation(
+                hosts, load.size_bytes, qps=load.qps, shift=load.shift, seed=config.seed
+            )
+        case Poisson():
+            sizes = workloads.WEB_SEARCH
+            if load.sizes is not None:
+                sizes = workloads.SizeDistribution(
+                    tuple(size for size, _ in load.sizes), tuple(share for _, share in load.sizes)
+                )
+            rate = min(c.rate_bps for c in fabric.cables if c.a in hosts or c.b in hosts)
+            return workloads.poisson(
+                hosts, sizes, load=load.load, rate_bps=rate, duration_s=load.duration_s,
+                seed=config.seed,
+            )  # fmt: skip
+        case FlowFile():
+            text = hpcc_files.read_text(home / load.path)
+            return hpcc_files.parse_flows(text, conweave=load.conweave, where=load.path)
+        case CollectiveLoad():
+            fields = {key: getattr(load, key) for key in load.__struct_fields__}
+            ranks = tuple(fields.pop("ranks") or hosts)
+            return collective(Collective(kind=fields.pop("operation"), ranks=ranks, **fields))

@@ -1,0 +1,155 @@
+"""Things that happen to a running fabric: links fail, degrade, lose packets; hosts pause or lag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from collectors.model.errors import ConfigInvalid
+from simlab.packet import layout as at
+from simlab.packet.build import connection_paths
+from simlab.packet.events import plan
+from simlab.packet.layout import NEVER
+from simlab.packet.routing import build_routes
+from simlab.packet.simulation import Simulation
+
+PS = 10**12
+
+
+class What(Enum):
+    """What can happen. The value is the number's unit or meaning in `Intervention.value`."""
+
+    LINK_DOWN = "link_down"  # value: seconds until routing avoids the cable; below 0: never
+    LINK_UP = "link_up"
+    RATE = "rate"  # value: bit/s of the cable from now on
+    ERROR_RATE = "error_rate"  # value: loss probability per packet
+    DRAIN = "drain"  # value: bit/s that the host takes in; 0 as fast as the wire
+    PAUSE_STORM = "pause_storm"  # value: 1 the host pauses its switch for good, 0 it stops
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intervention:
+    """One event at `at_s` on a cable (by number) or a host (by node)."""
+
+    at_s: float
+    what: What
+    cable: int | None = None
+    host: int | None = None
+    value: float = 0.0
+    priority: int = 3
+
+
+def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
+    """Change the running fabric; return what must follow later. ConfigInvalid for no such thing."""
+    if event.what in (What.DRAIN, What.PAUSE_STORM):
+        _host(sim, event)
+        return []
+    cable = event.cable
+    if cable is None or not 0 <= cable < len(sim.topology.cables):
+        raise ConfigInvalid("events", event.what.value, f"no cable {cable}")
+    rows = [sim.port_row(2 * cable), sim.port_row(2 * cable + 1)]
+    if event.what is What.LINK_DOWN:
+        for row in rows:
+            sim.poke(row + at.PORT_TROUBLE, sim.word(row + at.PORT_TROUBLE) | at.LINK_DOWN)
+        sim.dead.add(cable)
+        if event.value >= 0:
+            later = event.at_s + event.value
+            return [Intervention(at_s=later, what=What.LINK_DOWN, cable=cable, value=-2)]
+        if event.value == -2:
+            reroute(sim)
+    elif event.what is What.LINK_UP:
+        for row in rows:
+            sim.poke(row + at.PORT_TROUBLE, sim.word(row + at.PORT_TROUBLE) & ~at.LINK_DOWN)
+        sim.dead.discard(cable)
+        reroute(sim)
+    elif event.what is What.RATE:
+        per_byte = Fraction(8 * PS) / Fraction(event.value)
+        for row in rows:
+            whole = per_byte.denominator == 1
+            sim.poke(row + at.PORT_PS_BYTE, per_byte.numerator if whole else -1)
+            sim.poke(row + at.PORT_PS_NUM, per_byte.numerator)
+            sim.poke(row + at.PORT_PS_DEN, per_byte.denominator)
+            sim.poke(row + at.PORT_PS_REM, 0)
+    else:
+        for row in rows:
+            trouble = sim.word(row + at.PORT_TROUBLE)
+            sim.poke(row + at.PORT_TROUBLE, trouble | at.LINK_LOSSY)
+            sim.poke(row + at.PORT_ERROR, round(event.value * at.RANDOM_RANGE))
+    return []
+
+
+def _host(sim: Simulation, event: Intervention) -> None:
+    if event.host not in sim.state.nics:
+        raise ConfigInvalid("events", event.what.value, f"no host {event.host}")
+    row = sim.port_row(sim.state.nics[event.host])
+    if event.what is What.DRAIN:
+        drain = round(8 * PS / event.value) if event.value else 0
+        sim.poke(row + at.PORT_DRAIN_NUM, drain)
+        return
+    bit = 1 << event.priority
+    storm = sim.word(row + at.PORT_STORM)
+    sim.poke(row + at.PORT_STORM, storm | bit if event.value else storm & ~bit)
+    group = row + at.PORT_GROUPS + event.priority * at.GROUP_WORDS
+    if not event.value:  # the next refresh does not come, and what was sent is taken back
+        sim.poke(group + at.GROUP_REFRESH, NEVER)
+        sim.xon(group)
+    else:
+        entity = 2 * sim.word(at.PORT_COUNT) + sim.word(row + at.PORT_ID)
+        sim.call(plan, entity, sim.word(at.NOW))
+
+
+def reroute(sim: Simulation) -> int:
+    """Give connections whose path crosses a dead cable the path that is left; return how many.
+
+    Packets under way keep their old path and are lost at the dead link.
+    """
+    routes = build_routes(sim.topology, sim.model.balancing, dead=sim.dead)
+    paths = connection_paths(sim.topology, sim.model, sim.traffic, routes)
+    moved = 0
+    for index, (old, new) in enumerate(zip(sim.state.paths, paths, strict=True)):
+        if old == new:
+            continue
+        moved += 1
+        begin, end = sim.state.path_space
+        need = len(new[0]) + len(new[1])
+        if begin + need > end:
+            raise ConfigInvalid("events", "reroute", "too many changes of routes in one run")
+        for offset, port in enumerate((*new[0], *new[1])):
+            sim.poke(begin + offset, sim.port_row(port))
+        sim.state.path_space = (begin + need, end)
+        sim.state.paths[index] = new
+        _point(sim, index, begin, begin + len(new[0]))
+    return moved
+
+
+def _point(sim: Simulation, connection: int, forward: int, back: int) -> None:
+    for number, message in enumerate(sim.traffic.messages):
+        if message.connection != connection:
+            continue
+        row = sim.state.messages + number * at.MSG_WORDS
+        if sim.word(row + at.MSG_PATH) < 0:
+            return  # routed packet by packet
+        sim.poke(row + at.MSG_PATH, forward)
+        sim.poke(row + at.MSG_ACK_PATH, back)
+        qp = sim.word(row + at.MSG_QP)
+        if qp and not sim.word(row + at.MSG_ACKED_TIME):
+            sim.poke(qp + at.QP_PATH, forward)
+            sim.poke(qp + at.QP_ACK_PATH, back)
+
+
+def run_with_events(
+    sim: Simulation,
+    until_s: float,
+    events: list[Intervention],
+    *,
+    stop_when_done: bool = False,
+) -> bool:
+    """Run to `until_s`, applying the events at their exact times; True if all is done."""
+    waiting = sorted(events, key=lambda event: event.at_s)
+    while waiting and waiting[0].at_s <= until_s:
+        event = waiting.pop(0)
+        if sim.run(event.at_s, stop_when_done=stop_when_done) and stop_when_done:
+            return True
+        waiting = sorted([*waiting, *apply(sim, event)], key=lambda one: one.at_s)
+    return sim.run(until_s, stop_when_done=stop_when_done)

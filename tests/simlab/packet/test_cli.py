@@ -1,0 +1,174 @@
+"""The commands as a user types them: files, tables, exit codes, errors that name the place."""
+
+import csv
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from collectors.model.errors import ConfigInvalid
+from simlab.cli import app
+from simlab.packet.config import load_config, plan_of
+from simlab.packet.parameters import Form, Spread
+from simlab.packet.sweep import Point, grid, run_point, sweep
+
+BASIC = {
+    "name": "small",
+    "duration_s": 0.001,
+    "topology": {"kind": "star", "hosts": 5},
+    "workload": {"kind": "incast", "receiver": 4, "size_bytes": 200_000},
+    "model": {"transport": {"payload_bytes": 1000}, "switch": {"buffer_bytes": 8_000_000}},
+    "watch": {},
+}
+
+
+def write(tmp_path, **changes):
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump({**BASIC, **changes}))
+    return path
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_a_run_writes_tables_and_plots_and_prints_json(tmp_path):
+    out = tmp_path / "out"
+    done = call("packet", "run", write(tmp_path), "--out", out, "--plot", "--format", "json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["messages_done"] == told["messages"] == 4
+    assert json.loads((out / "summary.json").read_text())["fct_s"]["max"] == told["fct_s"]["max"]
+    with (out / "flows.csv").open() as stream:
+        flows = list(csv.DictReader(stream))
+    assert [row["src"] for row in flows] == ["0", "1", "2", "3"]
+    assert float(flows[0]["fct_s"]) > 4 * 200_000 * 8 / 100e9 / 4
+    assert (out / "queues.svg").read_text().startswith("<?xml")
+    assert {path.name for path in out.glob("*.svg")} >= {"utilisation.svg", "slowdown.svg"}
+
+
+def test_parquet_holds_the_same_columns(tmp_path):
+    from pyarrow import parquet
+
+    out = tmp_path / "out"
+    done = call("packet", "run", write(tmp_path), "--out", out, "--tables", "parquet")
+    assert done.exit_code == 0, done.output
+    assert "messages_done" in done.stdout
+    table = parquet.read_table(out / "queues.parquet")
+    assert max(table["max_bytes"].to_pylist()) > 100_000
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+
+
+def test_unfinished_messages_give_exit_code_3(tmp_path):
+    path = write(tmp_path, duration_s=20e-6)
+    assert call("packet", "run", path).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"topolgy": {}}, ["topolgy"]),
+        ({"model": {"switch": {"bufer_bytes": 3}}}, ["model.switch", "bufer_bytes", "unknown key"]),
+        ({"model": {"congestion": {"form": "swift"}}}, ["model.congestion.form", "swift"]),
+        ({"model": {"congestion": {"profile": "nobody"}}}, ["profile", "nobody"]),
+        ({"workload": {"kind": "incast", "receiver": 9, "size_bytes": 1}}, ["node 9"]),
+        ({"events": [{"at_s": 0, "what": "link_down", "cabel": 1}]}, ["events[0]", "cabel"]),
+        ({"events": [{"at_s": 0, "what": "link_down", "cable": 77}]}, ["no cable 77"]),
+        ({"topology": {"kind": "file", "path": "nowhere.txt"}}, ["nowhere.txt"]),
+    ],
+)
+def test_a_wrong_configuration_is_one_line_that_names_the_place(tmp_path, changes, words):
+    done = call("packet", "run", write(tmp_path, **changes))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("simlab: ")
+    assert done.stderr.count("\n") == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_the_file_reaches_the_model(tmp_path):
+    model = {
+        "congestion": {"profile": "hpcc", "form": "firmware", "dcqcn": {"ai_bps": 7e6}},
+        "balancing": {"spread": "flowlet", "hash": {"algorithm": "crc", "fields": ["dst_qp"]}},
+        "switch": {"lossless": [3, 4], "weights": {"3": 5}},
+        "infiniband": {"credits_bytes": 9000},
+    }
+    events = [{"at_s": 1e-5, "what": "rate", "cable": 1, "value": 25e9}]
+    plan = load_config(write(tmp_path, model=model, events=events))
+    assert plan.model.congestion.form is Form.FIRMWARE
+    assert plan.model.congestion.dcqcn.ai_bps == 7e6
+    assert plan.model.congestion.dcqcn.g == 1 / 256
+    assert plan.model.balancing.spread is Spread.FLOWLET
+    assert plan.model.switch.lossless == (3, 4)
+    assert plan.model.switch.weights == {3: 5}
+    assert plan.model.infiniband.credits_bytes == 9000
+    assert plan.events[0].value == 25e9
+
+
+@pytest.mark.parametrize(
+    "topology",
+    [
+        {"kind": "leaf_spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+        {"kind": "fat_tree", "ports": 4},
+        {"kind": "rail_optimised", "hosts": 2, "rails": 2, "spines": 1},
+    ],
+)
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"kind": "permutation", "size_bytes": 3000, "qps": 2},
+        {"kind": "poisson", "load": 0.3, "duration_s": 2e-6, "sizes": [[1000, 0.5], [9000, 1]]},
+        {"kind": "collective", "operation": "all_gather", "size_bytes": 8000},
+    ],
+)
+def test_every_topology_carries_every_workload(tmp_path, topology, workload):
+    done = call("packet", "run", write(tmp_path, topology=topology, workload=workload, watch=None),
+                "--format", "json")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["messages_done"] >= 0
+
+
+def test_a_sweep_resumes_and_shows_its_grid(tmp_path):
+    path = write(tmp_path, watch=None)
+    axes = "model.switch.buffer_bytes=300000,8000000"
+    out = tmp_path / "sweep"
+    first = call("packet", "sweep", path, "--axis", axes, "--out", out, "--workers", 1, "--quiet")
+    assert first.exit_code == 0, first.output
+    assert "8000000" in first.stdout
+    files = {p: p.stat().st_mtime_ns for p in out.glob("*.json")}
+    assert len(files) == 2
+    points = grid({"model.switch.buffer_bytes": [300000, 8000000], "seed": [1]})
+    assert len(points) == 2
+    again = sweep(path, grid({"model.switch.buffer_bytes": [300000, 8000000]}), out)
+    assert files == {p: p.stat().st_mtime_ns for p in out.glob("*.json")}
+    assert again[0]["result"]["pause_frames"] > again[1]["result"]["pause_frames"]
+    assert "error" in run_point(str(path), {"model.switch.bufer": 1})
+
+
+def test_a_sweep_runs_on_a_ray_cluster_of_two_workers(tmp_path):
+    ray = pytest.importorskip("ray", reason="needs the extra [ray]")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        points = [Point((("seed", seed),)) for seed in (1, 2, 3)]
+        results = sweep(write(tmp_path, watch=None), points, tmp_path / "out", engine="ray")
+        assert [one["changes"]["seed"] for one in results] == [1, 2, 3]
+        assert all(one["result"]["messages_done"] == 4 for one in results)
+    finally:
+        ray.shutdown()
+
+
+def test_an_unknown_engine_or_axis_is_refused(tmp_path):
+    with pytest.raises(ConfigInvalid, match="engine"):
+        sweep(write(tmp_path), grid({"seed": [1]}), tmp_path / "o", engine="slurm")
+    done = call("packet", "sweep", write(tmp_path), "--axis", "seed", "--out", tmp_path / "o")
+    assert done.exit_code == 1
+    with pytest.raises(ConfigInvalid):
+        plan_of({"duration_s": 1}, "x", tmp_path)
+
+
+def test_fabric_needs_one_destination(tmp_path):
+    assert call("fabric", "run", write(tmp_path)).exit_code == 1
+    done = call("fabric", "run", write(tmp_path), "--record", tmp_path / "rec")
+    assert done.exit_code == 0, done.output
+    assert list((tmp_path / "rec").iterdir())
