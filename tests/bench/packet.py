@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from packet_parts.compare import compare, truncation
+from packet_parts.extra import infiniband, recovery, scale
 from packet_parts.report import Report
 from packet_parts.speed import speed
 
@@ -18,6 +19,9 @@ SECTIONS = {
     "compare": compare,
     "truncation": truncation,
     "speed": speed,
+    "scale": scale,
+    "infiniband": infiniband,
+    "recovery": recovery,
 }
 
 
