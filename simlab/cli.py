@@ -6,6 +6,7 @@ from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
 from simlab.packet.cli import fabric_app, packet_app
 from simlab.rxe.cli import app as rxe
+from simlab.switches.cli import app as switches
 
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
 
@@ -20,3 +21,4 @@ app.add_typer(ib, name="ib")
 app.add_typer(rxe, name="rxe")
 app.add_typer(packet_app, name="packet")
 app.add_typer(fabric_app, name="fabric")
+app.add_typer(switches, name="switches")
