@@ -36,6 +36,9 @@ _KEY_NAMES: Final = frozenset(
 )
 _JSON: Final = ("json_ietf_val", "json_val")
 _SCALAR_STARTS: Final = tuple(bytes([octet]) for octet in b'"-0123456789tfn')
+_UINT: Final = 1
+_JSON_IETF: Final = 2
+_JSON_PLAIN: Final = 3
 _UNKNOWN: Final[Any] = object()
 
 
@@ -47,6 +50,14 @@ class Leaf:
     kinds: tuple[str, ...]
     fixed: int | None
     order: int
+
+
+def _form(value: Any, is_int: bool) -> int:
+    """Return which quick way decodes a value of this kind."""
+    kind = value.WhichOneof("value")
+    if not is_int:
+        return 0
+    return {"uint_val": _UINT, "json_ietf_val": _JSON_IETF, "json_val": _JSON_PLAIN}.get(kind, 0)
 
 
 def leaves(driver: str) -> dict[str, Leaf]:
@@ -72,7 +83,7 @@ class _Series:
     fresh: bool = False
 
 
-Place = tuple[int, Column] | None
+Place = tuple[_Series, Column, bool] | None
 
 
 class Decoder:
@@ -99,51 +110,70 @@ class Decoder:
         self._max_series = max_series
         self._series: list[_Series] = []
         self._numbers: dict[Entity, int] = {}
-        self._places: dict[tuple[bytes, bytes], Place] = {}
+        self._places: dict[bytes, dict[bytes, Any]] = {}
         self.neighbours = Neighbours(switch)
         self.updates = 0
         self.overwritten = 0
         self.seen: set[str] = set()
 
-    def take(self, notification: Any, received: Instant) -> int:
+    def take(self, notification: Any, received: Instant) -> int:  # noqa: C901  the hot loop
         """Take one notification; return how many values it brought."""
         before = self.updates
         when = self._when(notification.timestamp, received)
         prefix = notification.prefix
-        prefix_bytes = prefix.SerializeToString()
-        for path in notification.delete:
-            self._delete(parse_location(prefix, path, self.modules))
-        places, series = self._places, self._series
+        self._deletes(prefix, notification.delete)
+        places = self._places.setdefault(prefix.SerializeToString(), {})
+        taken = 0
+        decoded: int | float | None
         for update in notification.update:
-            key = (prefix_bytes, update.path.SerializeToString())
+            path_bytes = update.path.SerializeToString()
             value = update.val
-            kind = value.WhichOneof("value")
-            place = places.get(key, _UNKNOWN)
+            place = places.get(path_bytes, _UNKNOWN)
             if place is _UNKNOWN:
-                if kind in _JSON and self._is_nested(value, kind):
-                    self._json(prefix, update, when)
+                place = self._first_sight(prefix, update, when)
+                if place is _UNKNOWN:
                     continue
-                place = places[key] = self._locate(prefix, update.path, value)
+                if place is not None:  # with the form that this leaf came in: most stay with it
+                    place = (place[0], place[1], _form(value, place[2]))
+                places[path_bytes] = place
             if place is None:
                 continue
-            at, column = place
-            if kind == "uint_val" and column.number == "int":
-                decoded: int | float | None = value.uint_val
-            elif kind in _JSON:
-                decoded = self._of_json(getattr(value, kind), column)
-            else:
-                decoded = self._decode(value, column)
+            row, column, form = place
+            decoded = None
+            if form is _JSON_IETF or form is _JSON_PLAIN:
+                raw = value.json_ietf_val if form is _JSON_IETF else value.json_val
+                raw = raw.strip(b'"')
+                decoded = int(raw) if raw.isdigit() and len(raw) < 20 else None
+            elif form is _UINT:
+                decoded = value.uint_val
+                if not decoded and value.WhichOneof("value") != "uint_val":
+                    decoded = None  # not 0, but not there
             if decoded is None:
-                self._gap(column.metric, "not numeric")
-                continue
-            row = series[at]
-            if row.fresh and column in row.values and row.when != when:
-                self.overwritten += 1
+                decoded = self._decode(value, column)
+                if decoded is None:
+                    self._gap(column.metric, "not numeric")
+                    continue
+            if row.when is not when:
+                if row.fresh and column in row.values:
+                    self.overwritten += 1
+                row.when = when
+                row.fresh = True
             row.values[column] = decoded
-            row.when = when
-            row.fresh = True
-            self.updates += 1
+            taken += 1
+        self.updates += taken
         return self.updates - before
+
+    def _deletes(self, prefix: Any, paths: Any) -> None:
+        for path in paths:
+            self._delete(parse_location(prefix, path, self.modules))
+
+    def _first_sight(self, prefix: Any, update: Any, when: Instant) -> Any:
+        """Return the place of a path not seen before; _UNKNOWN where it has none of its own."""
+        kind = update.val.WhichOneof("value")
+        if kind in _JSON and self._is_nested(update.val, kind):
+            self._json(prefix, update, when)
+            return _UNKNOWN
+        return self._locate(prefix, update.path, update.val)
 
     def readings(
         self, *, everything: bool = False, now: Instant | None = None
@@ -191,19 +221,25 @@ class Decoder:
         return self._vendor.sonic or getattr(value, kind)[:1] not in _SCALAR_STARTS
 
     def _decode(self, value: Any, column: Column) -> int | float | None:
+        kind = value.WhichOneof("value")
+        if kind == "uint_val" and column.number == "int":
+            whole: int = value.uint_val
+            return whole
+        if kind in _JSON:
+            return self._of_json(getattr(value, kind), column)
         try:
             return number(parse_value(value), column)
         except NotDecoded:
             return None
 
-    def _locate(self, prefix: Any, path: Any, value: Any) -> Place:
+    def _locate(self, prefix: Any, path: Any, value: Any) -> Any:
         location = parse_location(prefix, path, self.modules)
         if location.schema.startswith("/lldp/"):
             try:
                 self.neighbours.take(location, parse_value(value))
             except NotDecoded as error:
                 self._gap("lldp", str(error))
-            return None
+            return _UNKNOWN
         return self._place(location)
 
     def _place(self, location: Location) -> Place:
@@ -235,17 +271,16 @@ class Decoder:
             at = self._numbers[entity] = len(self._series)
             self._series.append(_Series(entity))
         self.seen.add(column.metric)
-        return at, column
+        return self._series[at], column, column.number == "int"
 
     def _store(self, place: Place, raw: Any, when: Instant) -> None:
         if place is None:
             return
-        at, column = place
+        row, column, _ = place
         decoded = number(raw, column)
         if decoded is None:
             self._gap(column.metric, "not numeric")
             return
-        row = self._series[at]
         row.values[column] = decoded
         row.when, row.fresh = when, True
         self.updates += 1
@@ -332,7 +367,7 @@ class Decoder:
             place = self._row(entity, column)
             if place is None:
                 continue
-            row = self._series[place[0]]
+            row = place[0]
             if periodic and row.when == when and column in row.values:
                 continue
             row.values[column] = value.value

@@ -217,6 +217,21 @@ def test_any_json_is_decoded_or_refused(data):
         pass
 
 
+def test_lldp_leaves_are_followed_as_they_change():
+    bench = Bench()
+    base = "/lldp/interfaces/interface[name=Ethernet1]/neighbors/neighbor[id=1]/state"
+    for port in ("Ethernet7", "Ethernet9"):
+        bench.take(
+            (f"{base}/chassis-id", typed(string_val="02:00:00:00:00:01")),
+            (f"{base}/system-name", typed(string_val="spine1")),
+            (f"{base}/port-id", typed(string_val=port)),
+        )
+        (neighbour,) = bench.decoder.neighbours.facts()
+        assert neighbour.remote.name == port
+    bench.take(deletes=["/lldp/interfaces/interface[name=Ethernet1]"])
+    assert bench.decoder.neighbours.facts() == ()
+
+
 # --- SONiC --------------------------------------------------------------------------------------
 
 
