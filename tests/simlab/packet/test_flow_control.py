@@ -126,6 +126,8 @@ def test_a_pause_storm_stops_a_port_until_the_watchdog_acts():
     assert paused_ps(held)[port, 3] == pytest.approx(495e6, rel=0.03)
     assert summary(held).drops == 0
     assert summary(held).messages_done == 1
+    assert port_rows(held)[port, at.PORT_PAUSE_EPISODES + 3] == 1
+    assert port_rows(held)[port, at.PORT_RESUME_RX] == 1
     freed = stormed(100e-6)
     assert port_rows(freed)[port, at.PORT_WATCH_EVENTS] >= 1
     assert paused_ps(freed)[port, 3] < 350e6
@@ -154,6 +156,17 @@ def test_weights_share_a_port_and_strict_priority_takes_it_first():
     first.run(200e-6)
     sent = queue_words(first, at.QUEUE_TX_BYTES)[2 * 3 + 1]
     assert sent[4] > 20 * sent[3]
+
+
+def test_priorities_of_one_host_take_turns():
+    both = model(lossless=(2, 5), buffer_bytes=64 << 20)
+    connections = tuple(Connection(src=0, dst=1, priority=p, src_qp=p) for p in (2, 5))
+    messages = tuple(Message(connection=i, size_bytes=500_000) for i in range(2))
+    sim = Simulation(star(2), both, Traffic(connections, messages))
+    sim.run(20e-6)
+    sent = qp_table(sim)["tx_packets"]
+    assert abs(int(sent[0]) - int(sent[1])) <= 1
+    assert sent.sum() == pytest.approx(20e-6 / 83.84e-9, abs=2)
 
 
 def ring_of_switches(turns: int) -> Simulation:

@@ -17,6 +17,7 @@ from simlab.packet.results import (
     group_words,
     message_rows,
     port_table,
+    qp_rows,
     qp_total,
     queue_words,
     summary,
@@ -86,6 +87,7 @@ def test_every_byte_arrives_once_and_every_queue_empties(pairs, buffer):
     assert (group_words(sim, at.GROUP_BYTES) == 0).all()
     assert (group_words(sim, at.GROUP_HEADROOM_USED) == 0).all()
     assert sim.word(at.PACKETS_ALIVE) == 0
+    assert (qp_rows(sim)[:, at.QP_ALIVE] == 0).all()
     for index in range(len(topology.switches)):
         row = sim.state.switches + index * at.SWITCH_WORDS
         assert sim.word(row + at.SWITCH_USED) == 0

@@ -139,6 +139,7 @@ def test_one_cnp_per_interval_and_qp_or_port():
         sim = congested(replace(per_qp, cnp_mode=mode), until=299e-6)
         counts[mode] = qp_total(sim, "cnp_sent")
         assert qp_total(sim, "cnp_handled") in (counts[mode], counts[mode] - 1, counts[mode] - 2)
+        assert sim.word(at.CNP_SENT_TOTAL) == counts[mode]
     assert counts[CnpMode.PER_QP] == 12
     assert counts[CnpMode.PER_PORT] == 6
 
@@ -279,3 +280,65 @@ def test_cables_of_different_length_only_shift_the_flow():
     cables = (Cable(0, 2, 100e9, 1e-6), Cable(1, 2, 100e9, 5e-6))
     sim = one_flow(MODEL, Topology(3, (2,), cables), size=1000)
     assert flow_table(sim)["fct_s"][0] == pytest.approx(12e-6 + 2 * (83.84e-9 + 4.8e-9), abs=1e-12)
+
+
+def test_flows_one_after_the_other_use_one_slot_and_lose_no_count():
+    flows = [Flow(src=0, dst=1, size_bytes=2500, start_s=i * 20e-6) for i in range(6)]
+    sim = Simulation(star(2), MODEL, traffic_of_flows(flows))
+    assert sim.run(1.0, stop_when_done=True)
+    rows = qp_rows(sim)
+    assert (rows[:, at.QP_PORT] > 0).sum() == 1
+    assert rows[:, at.QP_ACTIVE].sum() == 0
+    assert qp_total(sim, "tx_packets") == 6 * 3
+    assert qp_total(sim, "rx_bytes") == 6 * (2500 + 3 * 48)
+    overlapping = [replace(flow, start_s=0.0) for flow in flows]
+    many = Simulation(star(2), MODEL, traffic_of_flows(overlapping))
+    assert many.run(1.0, stop_when_done=True)
+    assert (qp_rows(many)[:, at.QP_PORT] > 0).sum() == 6
+
+
+def test_after_cnps_and_losses_nothing_is_left_in_the_fabric():
+    control = CongestionControl(form=Form.PAPER, dcqcn=replace(QUIET, cnp_interval_s=5e-6))
+    model = Model(transport=WIRE, congestion=control, switch=replace(BIG, ecn=ecn(3000, 3000)))
+    sim = Simulation(star(4), model, incast(range(3), 3, 60_000))
+    bad = Intervention(at_s=1e-6, what=What.ERROR_RATE, cable=1, value=0.03)
+    assert run_with_events(sim, 0.1, [bad], stop_when_done=True)
+    sim.run(sim.now_s + 1e-3)
+    assert qp_total(sim, "cnp_sent") > 3
+    assert port_table(sim)["lost"].sum() > 0
+    assert (qp_rows(sim)[:, at.QP_ALIVE] == 0).all()
+    assert sim.word(at.PACKETS_ALIVE) == 0
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+def test_the_target_is_clamped_after_a_timer_increase_only_where_set(clamp):
+    dcqcn = replace(
+        QUIET, cnp_interval_s=80e-6, clamp_target=False, clamp_target_after_timer=clamp,
+        increase_timer_s=50e-6, initial_alpha=1.0, g=0.0, ai_bps=1.0,
+    )  # fmt: skip
+    control = CongestionControl(form=Form.PAPER, dcqcn=dcqcn)
+    first = qp_rows(congested(control, until=40e-6))[0]
+    assert (first[at.QP_CUTS], first[at.QP_TARGET]) == (1, 100_000_000_000)
+    rows = qp_rows(congested(control, until=99e-6))[0]
+    assert rows[at.QP_CUTS] == 2
+    # 50 -> 75 Gb/s by the timer, and half of that at the second CNP
+    assert rows[at.QP_RATE] == 37_500_000_000
+    assert rows[at.QP_TARGET] == (75_000_000_000 if clamp else 100_000_000_000)
+
+
+def test_hyper_increase_needs_both_counters_or_the_timer_alone():
+    base = replace(QUIET, increase_timer_s=20e-6, first_cnp_rate_bps=10e9, initial_alpha=0.0)
+    control = CongestionControl(form=Form.PAPER, dcqcn=base)
+    seen = [
+        int(qp_rows(congested(control, until=until))[0, at.QP_TARGET])
+        for until in (20e-6, 35e-6, 55e-6, 75e-6)
+    ]
+    # fast recovery, then AI 1 Gb/s, then HAI 10 Gb/s from the second timer after it
+    assert [target / 1e9 for target in seen] == [10, 10, 11, 21]
+    both = replace(base, byte_counter_bytes=1e9)
+    never = CongestionControl(form=Form.PAPER, dcqcn=both)
+    assert qp_rows(congested(never, until=75e-6))[0, at.QP_TARGET] == 12_000_000_000
+    for scaled, gbps in ((False, 31), (True, 41)):
+        steps = replace(control, hyper_scaled=scaled)
+        rows = qp_rows(congested(steps, until=95e-6))
+        assert rows[0, at.QP_TARGET] == gbps * 1_000_000_000
