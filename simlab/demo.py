@@ -65,6 +65,7 @@ class Tuner:
         """Start it and wait until it answers. Raises LabError."""
         log = (self.data.parent / "tuner.log").open("ab")
         argv = [program("tuner"), "serve", "--listen", self.address, "--data", str(self.data)]
+        argv += ["--metrics", "off"]  # its default port may be another tuner's
         self._process = subprocess.Popen(argv, stdout=log, stderr=log)
         until = time.monotonic() + 60
         while self.run("status", "--format", "json").returncode:

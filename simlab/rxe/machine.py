@@ -32,6 +32,7 @@ GUEST_ADDRESS = "10.0.2.15"
 SWITCH_ADDRESS = "10.0.2.16"  # of the switch's namespace, for the agent that runs on it
 OUTER_ADDRESS = "10.0.2.2"
 CONTROL_PORT = 9399
+TIMED_OUT = 124  # exit code by which the daemon says so, as timeout(1) does
 BOOT_TIMEOUT_S = 300.0  # 20 s on a quiet machine
 KVM_PROBE_S = 12.0
 TCG_CPU = "Nehalem"  # the oldest that wheels of today run on (x86-64-v2)
@@ -78,9 +79,12 @@ class Machine:
             raise LabError(f"lab machine: {op}: {reply['error']}")
         return reply.get("value")
 
-    def sh(self, script: str, *, timeout_s: float = 60.0) -> str:
+    def sh(self, script: str, *, timeout_s: float = 180.0) -> str:
         """Run a shell script in the lab; its standard output. Raises LabError on failure."""
         done = self.ask("run", script=script, timeout_s=timeout_s)
+        if done["code"] == TIMED_OUT:
+            what = script.splitlines()[0][:80]
+            raise LabError(f"in the lab: {what!r}: no end within {timeout_s:.0f} s (busy machine?)")
         if done["code"]:
             reason = (done["err"].strip() or done["out"].strip() or "no message").splitlines()
             raise LabError(f"in the lab: {script.splitlines()[0][:80]!r}: {'; '.join(reason[-3:])}")

@@ -69,13 +69,15 @@ class Product:
 @pytest.fixture(scope="session")
 def product(lab, tmp_path_factory):
     tuner = Tuner(tmp_path_factory.mktemp("tuner") / "data")
-    tuner.start()
-    lab.apply(read_scenario("healthy"))
-    start_agents(lab, tuner.address)
-    wait_for_agents(lab)
-    yield Product(lab, tuner)
-    stop_agents(lab)
-    tuner.stop()
+    try:
+        tuner.start()
+        lab.apply(read_scenario("healthy"))
+        start_agents(lab, tuner.address)
+        wait_for_agents(lab)
+        yield Product(lab, tuner)
+        stop_agents(lab)
+    finally:
+        tuner.stop()
 
 
 def findings(document: dict) -> list[dict]:
