@@ -65,6 +65,7 @@ class Subscriber:
         self._error: FabricError | None = None
         self._heard = False
         self._answered = asyncio.Event()
+        self._news = asyncio.Event()
         self._first_s = dial.timeout_s
         self._synced = False
         self._said_missing = False
@@ -95,12 +96,24 @@ class Subscriber:
                 async with asyncio.timeout(self._options.first_s):
                     await self._answered.wait()
         lasting = self._vendor.mode == "on_change" and self.mode == "stream"
+        if not self._heard and not lasting and self._error is None:
+            await self._wait_for_sample()
         readings = tuple(self._decoder.readings(everything=lasting, now=clock()))
         if not readings and self._error is not None and not self._heard:
             raise self._error  # the gaps stay for the next pass
         gaps, self._gaps = self._gaps.gaps(), GapLog(NAME)
         self._heard = False
         return Pass(readings, gaps, self._new_facts())
+
+    async def _wait_for_sample(self) -> None:
+        """Wait for a sample that is due: poll and sample intervals are the same, and drift."""
+        self._news.clear()
+        try:
+            async with asyncio.timeout(self._options.interval_s / 2):
+                await self._news.wait()
+        except TimeoutError:
+            why = f"nothing for {self._options.interval_s * 1.5:g} s"
+            self._gaps.add(self._switch, "gnmi sample", "no update", why)
 
     async def close(self) -> None:
         """End the subscription and the channel."""
@@ -195,6 +208,7 @@ class Subscriber:
         if message == "update":
             self._decoder.take(response.update, clock())  # type: ignore[attr-defined]
             self._heard = True
+            self._news.set()
             self._error = None
             if self.mode != "once":
                 self.mode = "stream"
@@ -236,3 +250,4 @@ class Subscriber:
             for notification in await self._client.get(self._paths, self._encoding):
                 if self._decoder.take(notification, clock()):
                     self._heard = True
+                    self._news.set()

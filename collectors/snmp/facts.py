@@ -129,7 +129,7 @@ async def _neighbours(
                 gap("lldp", "not supported")
                 return []
     except FabricError as error:
-        gap("lldp", error.why)
+        gap("lldp", type(error).__name__)
         return []
     local_names: dict[int, list[str]] = {}
     for oid in (LOCAL_PORT, LOCAL_PORT_DESCR):

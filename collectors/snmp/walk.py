@@ -115,7 +115,7 @@ async def table(
     try:
         rows = await walk(session, oid, pace, ends, gap)
     except FabricError as error:
-        gap(oid, error.why)
+        gap(oid, type(error).__name__)
         return {}
     start = len(oid) + 1
     return {int(name[start:]): value for name, value in rows if name[start:].isdigit()}

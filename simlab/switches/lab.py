@@ -19,6 +19,7 @@ from simlab.switches.state import SwitchState, port_name
 FAULTS: Final = ("silent", "slow", "restart", "huge", "reordered", "wrong_types", "half_open")
 HUGE_ROWS: Final = 20_000
 SLOW_S: Final = 0.5
+RESTART_EVERY_S: Final = 30.0
 
 
 @dataclass
@@ -120,9 +121,15 @@ class Lab:
             switch.target.faults = gnmi
 
     async def traffic(self, tick_s: float, load: float) -> None:
-        """Let traffic run for ever."""
+        """Let traffic run for ever; a switch whose fault is `restart` does so again and again."""
+        elapsed_s = 0.0
         while True:
             await asyncio.sleep(tick_s)
+            before, elapsed_s = elapsed_s, elapsed_s + tick_s
+            if before // RESTART_EVERY_S != elapsed_s // RESTART_EVERY_S:
+                for switch in self.switches:
+                    if switch.fault == "restart":
+                        switch.state.restart()
             seen: set[int] = set()
             for switch in self.switches:
                 if id(switch.state) not in seen:
