@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import socket
@@ -84,7 +85,8 @@ class Tuner:
     def run(self, command: str, *args: str) -> subprocess.CompletedProcess[str]:
         """Run one of its client commands."""
         argv = [program("tuner"), command, "--tuner", self.address, *args]
-        return subprocess.run(argv, capture_output=True, text=True, check=False)
+        env = {**os.environ, "COLUMNS": "100"}
+        return subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
 
 
 def program(name: str) -> str:

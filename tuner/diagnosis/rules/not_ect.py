@@ -11,13 +11,15 @@ from tuner.diagnosis.place import cable_of, ecn_received, egress_to, names, send
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
-MIN_PACKETS: Final = 200
+MIN_PACKETS: Final = 200  # at a receiver of data
+MIN_ANSWERS: Final = 10  # at a sender, which hears little more than acknowledgements
 MIN_SHARE: Final = 0.10
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find receivers of packets that cannot be marked, and who sends them."""
     shares: dict[Port, float] = {}
+    receivers: list[Port] = []
     findings: list[Finding] = []
     missing: set[str] = set()
     for port in fabric.ports():
@@ -25,8 +27,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         if seen is None:
             missing.add("packets received by ECN field at a port's interface")
             continue
-        shares[port] = seen.not_ect / seen.total if seen.total >= MIN_PACKETS else 0.0
-    receivers = [port for port in shares if shares[port] >= MIN_SHARE]
+        shares[port] = seen.not_ect / seen.total if seen.total >= MIN_ANSWERS else 0.0
+        if seen.total >= MIN_PACKETS and shares[port] >= MIN_SHARE:
+            receivers.append(port)
     if receivers and not _marking_somewhere(telemetry):
         missing.add("ECN settings of the switch queues")
     for receiver in _data_receivers(telemetry, receivers):
@@ -80,6 +83,7 @@ def _judge_receiver(
             ("loss-on-path", cable),
             *(("loss-on-path", cable_of(fabric, sender)) for sender in senders),
             ("queue-drops", queue.parent),
+            ("path-marks", queue.parent),  # the others react to their marks, as they should
         ],
     )
 
