@@ -108,6 +108,36 @@ def end_of_loss(
     ]  # fmt: skip
 
 
+def fair_share(
+    telemetry: Telemetry, fabric: FabricView, receiver: Entity, sender: Entity
+) -> list[Effect]:
+    """Predict what a sender gets once the queue treats it like the others: an even share.
+
+    Those that put at least a twentieth of the egress rate on the wire are taken to be the
+    others. Go-back-N and start-up cost some of the share, hence the interval.
+    """
+    far = fabric.peer(fabric.attached(receiver)) if isinstance(receiver, Port) else None
+    capacity = None if far is None else _rate(telemetry, far)
+    if capacity is None or not isinstance(sender, Port):
+        return []
+    rates: dict[Port, float] = {}
+    for port in fabric.ports():
+        growth = telemetry.growth(interface.TX_BYTES.name, fabric.attached(port))
+        if growth is not None and port != receiver:
+            rates[port] = growth.rate * 8
+    if sender not in rates:
+        return []
+    others = sum(1 for port, rate in rates.items() if port != sender and rate > capacity / 20)
+    share = capacity / (others + 1)
+    return [
+        Effect(
+            f"rate sent by {display(sender)}", "bps", rates[sender], 0.5 * share, share,
+            "even share of the egress rate",
+            f"{others} other senders keep the egress towards {display(receiver)} full",
+        )
+    ]  # fmt: skip
+
+
 def _room(telemetry: Telemetry, fabric: FabricView, ports: Iterable[Entity]) -> float | None:
     """Return by how much the busiest of the receivers could receive more, None where unknown."""
     best: tuple[float, float] | None = None

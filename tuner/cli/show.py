@@ -152,6 +152,9 @@ def effect(item: Effect) -> str:
     """Return a prediction in one line."""
     if item.unit == "ratio":
         return f"{item.metric}: ×{item.low:.2f}..{item.high:.2f}"
+    if item.unit == "bps":
+        before = "?" if item.before is None else f"{item.before / 1e6:.2f}"
+        return f"{item.metric}: {before} → {item.low / 1e6:.2f}..{item.high / 1e6:.2f} Mbit/s"
     before = "now unknown" if item.before is None else f"{item.before:.1f}"
     return f"{item.metric}: {before} → {item.low:.1f}..{item.high:.1f}"
 

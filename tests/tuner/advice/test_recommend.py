@@ -125,3 +125,13 @@ def test_every_cure_is_of_a_rule_and_every_knob_is_known():
     assert set(CURES) <= set(BY_ID)
     assert all(knob.how and knob.undo and knob.disruption for knob in KNOBS.values())
     assert ip.METRICS
+
+
+def test_a_sender_that_is_dropped_is_promised_an_even_share():
+    made = not_ect_lab()
+    for index, mbps in ((0, 0.5), (2, 15.0)):
+        made.telemetry.grow(interface.TX_BYTES, made.netdevs[index], mbps * 1e6 / 8 * 30)
+    _, [rec] = advise(made)
+    share = rec.effects[0]
+    assert share.before == pytest.approx(0.5e6)
+    assert (share.low, share.high) == (5e6, 10e6)  # half to whole of 20 Mbit/s for two

@@ -8,7 +8,7 @@ from typing import Final
 
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Port, display
-from tuner.advice.cure import GOODPUT, end_of_loss, recommend_change
+from tuner.advice.cure import GOODPUT, end_of_loss, fair_share, recommend_change
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -28,7 +28,10 @@ def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Itera
             0,
             ECT0,
             f"send RDMA traffic of {display(sender)} with ECT(0)",
-            end_of_loss(telemetry, fabric, finding.affected),
+            [
+                *fair_share(telemetry, fabric, receiver, sender),
+                *end_of_loss(telemetry, fabric, finding.affected),
+            ],
             confidence=finding.confidence if senders else min(finding.confidence, 0.6),
             risk="low",
             missing=() if senders else ("which hosts send to this receiver",),
