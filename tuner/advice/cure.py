@@ -131,7 +131,7 @@ def fair_share(
     share = capacity / (others + 1)
     return [
         Effect(
-            f"rate sent by {display(sender)}", "bps", rates[sender], 0.5 * share, share,
+            f"goodput of {display(sender)}", "bps", None, 0.5 * share, share,
             "even share of the egress rate",
             f"{others} other senders keep the egress towards {display(receiver)} full",
         )
