@@ -42,6 +42,8 @@ ROWS: Final[tuple[tuple[str, tuple[tuple[str, tuple[Metric, ...]], ...]], ...]] 
         (
             ("Packets received with congestion experienced", (rdma.CE_MARKED_RX, ip.IP_CE_RX)),
             ("CNPs", (rdma.CNP_TX, rdma.CNP_HANDLED, rdma.CNP_IGNORED)),
+            ("PFC frames", (interface.PFC_RX_FRAMES, interface.PFC_TX_FRAMES)),
+            ("Time paused by PFC", (interface.PFC_RX_PAUSE, interface.PFC_TX_PAUSE)),
             ("Credit stalls (ticks)", (rdma.TX_WAIT,)),
             ("Packets that cannot be marked", (ip.IP_NOT_ECT_RX,)),
         ),
@@ -77,7 +79,7 @@ ROWS: Final[tuple[tuple[str, tuple[tuple[str, tuple[Metric, ...]], ...]], ...]] 
 
 def selector(metric: Metric) -> str:
     """Return the labels by which the board's variables choose series of a metric."""
-    return NETDEV if metric.on[0] in ("netdev", "interface") else PORT
+    return NETDEV if metric.on[0] in ("netdev", "interface", "priority") else PORT
 
 
 def legend(metric: Metric) -> str:

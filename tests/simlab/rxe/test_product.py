@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,68 +15,21 @@ import pytest
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Netdev, Port, host_of, parse_entity
 from collectors.wire.segment import read_segment, segments
-from simlab.demo import Tuner
+from simlab.demo import outcomes
 from simlab.rxe.agents import (
     kill_agent,
     scrape,
     start_agent,
-    start_agents,
-    stop_agents,
     wait_for_agents,
 )
-from simlab.rxe.lab import Lab, RunReport
-from simlab.rxe.scenario import read_scenario, scenario_names
+from simlab.rxe.applier import changes
+from simlab.rxe.scenario import flows, read_scenario, scenario_names
 from tuner.store.sources import open_window
 
 pytestmark = pytest.mark.lab_rxe
 
 SECONDS = 10.0
-SETTLE_S = 4.0  # agents read once a second; under emulation a pass takes its time
-
-
-@dataclass
-class Product:
-    """Tuner and agents, and what the tuner said of each scenario."""
-
-    lab: Lab
-    tuner: Tuner
-    said: dict[str, tuple[int, dict]] = field(default_factory=dict)
-
-    def run(self, name: str) -> RunReport:
-        self.lab.apply(read_scenario(name))
-        time.sleep(SETTLE_S)  # the change of the settings is no part of the run
-        report = self.lab.run_traffic(SECONDS)
-        time.sleep(SETTLE_S)
-        return report
-
-    def suggest(self, name: str) -> tuple[int, dict]:
-        if name not in self.said:
-            began = time.monotonic()
-            self.run(name)
-            span = time.monotonic() - began - SETTLE_S
-            shown = self.tuner.run("suggest", "--since", f"{span:.0f}s", "--format", "json")
-            assert shown.returncode in (0, 3), shown.stderr
-            self.said[name] = shown.returncode, json.loads(shown.stdout)
-        return self.said[name]
-
-    def status(self) -> dict[str, dict]:
-        shown = self.tuner.run("status", "--format", "json")
-        assert shown.returncode == 0, shown.stderr
-        return {agent["agent"]: agent for agent in json.loads(shown.stdout)["agents"]}
-
-
-@pytest.fixture(scope="session")
-def product(lab, tmp_path_factory):
-    tuner = Tuner(tmp_path_factory.mktemp("tuner") / "data")
-    try:
-        tuner.start()
-        lab.apply(read_scenario("healthy"))
-        start_agents(lab, tuner.address)
-        wait_for_agents(lab)
-        yield Product(lab, tuner)
-        stop_agents(lab)
-    finally:
-        tuner.stop()
+SETTLE_S = 4.0
 
 
 def findings(document: dict) -> list[dict]:
@@ -198,3 +150,30 @@ def test_a_scrape_is_clean_and_of_one_host_only(product):
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert 'device="rxe_h1"' in text
     assert "rxe_h2" not in text
+
+
+def test_a_planted_wrong_recommendation_brings_no_improvement_the_tuners_own_does(product):
+    lab, scenario = product.lab, read_scenario("lossy-link")
+    before = product.run("lossy-link")
+    shown = product.tuner.run(
+        "suggest", "--since", f"{SECONDS + SETTLE_S:.0f}s", "--format", "json"
+    )
+    right = json.loads(shown.stdout)
+    wrong = json.loads(shown.stdout)
+    wrong["recommendations"] = [
+        {
+            "knob": "queue_limit_bytes",
+            "scope": {"entity": "queue/0/interface/sw/p2", "name": "sw p2 queue 0"},
+            "proposed": 2_000_000,
+        }
+    ]
+    results = {}
+    for name, document in (("wrong", wrong), ("right", right)):
+        lab.apply(scenario)
+        todo = changes(json.dumps(document), flows(scenario))
+        assert todo, name
+        for change in todo:
+            lab.change(change)
+        after = lab.run_traffic(SECONDS)
+        results[name] = [outcome.better for outcome in outcomes(scenario, before, after)]
+    assert results == {"wrong": [False], "right": [True]}
