@@ -21,6 +21,41 @@ _KINDS: dict[str, type[FabricError]] = {
 _TIMEOUT_S = 5.0
 
 
+class _Line:
+    """A connection on which questions are asked one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._link: socket.socket | None = None
+        self._lines: Any = None
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        """Return the answer to one question. Raises what the kernel would have made us raise."""
+        try:
+            if self._link is None:
+                self._link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                self._link.settimeout(_TIMEOUT_S)
+                self._link.connect(str(self._path))
+                self._lines = self._link.makefile("rb")
+            self._link.sendall(json.dumps(question).encode() + b"\n")
+            answer = json.loads(self._lines.readline())
+        except (OSError, ValueError) as error:
+            self.close()
+            raise Unavailable(str(self._path), "ask the fake kernel", str(error)) from error
+        if "error" in answer:
+            kind = _KINDS.get(answer["error"], Unavailable)
+            raise kind(answer["subject"], answer["what"], answer["why"])
+        return answer["answer"]
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._lines is not None:
+            self._lines.close()
+        if self._link is not None:
+            self._link.close()
+        self._link = self._lines = None
+
+
 class RemoteKernel:
     """Netlink and ethtool of a host that does not exist."""
 
@@ -28,24 +63,16 @@ class RemoteKernel:
         self._path = path
 
     def ask(self, question: dict[str, Any]) -> Any:
-        """Return the answer to one question. Raises what the kernel would have made us raise."""
+        """Return the answer to one question, on a connection of its own."""
+        line = _Line(self._path)
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
-                link.settimeout(_TIMEOUT_S)
-                link.connect(str(self._path))
-                link.sendall(json.dumps(question).encode() + b"\n")
-                with link.makefile("rb") as lines:
-                    answer = json.loads(lines.readline())
-        except (OSError, ValueError) as error:
-            raise Unavailable(str(self._path), "ask the fake kernel", str(error)) from error
-        if "error" in answer:
-            kind = _KINDS.get(answer["error"], Unavailable)
-            raise kind(answer["subject"], answer["what"], answer["why"])
-        return answer["answer"]
+            return line.ask(question)
+        finally:
+            line.close()
 
     def open_netlink(self, family: int) -> RemoteNetlink:
         """Return a netlink socket of a family."""
-        return RemoteNetlink(self, family)
+        return RemoteNetlink(_Line(self._path), family)
 
     def open_ethtool(self) -> RemoteEthtool:
         """Return what stands for SIOCETHTOOL."""
@@ -59,23 +86,24 @@ class RemoteKernel:
 class RemoteNetlink:
     """Stands for a netlink socket."""
 
-    def __init__(self, kernel: RemoteKernel, family: int) -> None:
-        self._kernel = kernel
+    def __init__(self, line: _Line, family: int) -> None:
+        self._line = line
         self._family = family
 
     def request(self, message: bytes) -> list[bytes]:
         """Return the datagrams of the reply."""
         question = {"netlink": self._family, "message": message.hex()}
-        return [bytes.fromhex(data) for data in self._kernel.ask(question)]
+        return [bytes.fromhex(data) for data in self._line.ask(question)]
 
     def dump(self, message: bytes, max_bytes: int, max_seconds: float) -> tuple[list[bytes], bool]:
         """Return the datagrams of a dump and whether they are all."""
         question = {"netlink": self._family, "message": message.hex(), "budget": max_bytes}
-        replies, whole = self._kernel.ask(question)
+        replies, whole = self._line.ask(question)
         return [bytes.fromhex(data) for data in replies], bool(whole) and max_seconds > 0
 
     def close(self) -> None:
-        """Hold nothing, close nothing."""
+        """Close the connection."""
+        self._line.close()
 
 
 class RemoteEthtool:

@@ -126,7 +126,7 @@ class FakeKernel:
 
 
 class KernelServer(socketserver.ThreadingUnixStreamServer):
-    """Serves a fake kernel on a UNIX socket, one question a connection."""
+    """Serves a fake kernel on a UNIX socket, any number of questions a connection."""
 
     daemon_threads = True
 
@@ -142,16 +142,19 @@ class KernelServer(socketserver.ThreadingUnixStreamServer):
 
 class _Question(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        """Answer one line."""
+        """Answer line after line until the other side leaves."""
         server = self.server
-        if not isinstance(server, KernelServer):
-            return
-        try:
-            answer = {"answer": server.kernel.answer(json.loads(self.rfile.readline()))}
-        except FabricError as error:
-            kind = type(error).__name__
-            answer = {"error": kind, "subject": error.subject, "what": error.what, "why": error.why}
-        except (ValueError, KeyError, TypeError) as error:
-            answer = {"error": "Unavailable", "subject": "fake kernel", "what": "read question",
-                      "why": str(error)}  # fmt: skip
-        self.wfile.write(json.dumps(answer).encode() + b"\n")
+        if isinstance(server, KernelServer):
+            for line in self.rfile:
+                self.wfile.write(json.dumps(_answer(server.kernel, line)).encode() + b"\n")
+
+
+def _answer(kernel: FakeKernel, line: bytes) -> dict[str, Any]:
+    try:
+        return {"answer": kernel.answer(json.loads(line))}
+    except FabricError as error:
+        kind = type(error).__name__
+        return {"error": kind, "subject": error.subject, "what": error.what, "why": error.why}
+    except (ValueError, KeyError, TypeError) as error:
+        return {"error": "Unavailable", "subject": "fake kernel", "what": "read question",
+                "why": str(error)}  # fmt: skip

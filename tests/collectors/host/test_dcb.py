@@ -79,7 +79,7 @@ def test_trust_follows_the_table_where_there_is_one():
 def test_the_real_kernel_refuses_a_bad_name_and_a_driver_without_dcb():
     kernel = KernelSocket(netlink.NETLINK_ROUTE)
     try:
-        with pytest.raises(FabricError, match="ENODEV|EOPNOTSUPP"):
+        with pytest.raises(FabricError, match=r"ENODEV|EOPNOTSUPP"):
             kernel.request(dcb.pack_get(dcb.CMD_IEEE_GET, "nosuchif0"))
         try:
             kernel.request(dcb.pack_get(dcb.CMD_IEEE_GET, "lo"))
