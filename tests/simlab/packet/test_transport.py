@@ -342,3 +342,24 @@ def test_hyper_increase_needs_both_counters_or_the_timer_alone():
         steps = replace(control, hyper_scaled=scaled)
         rows = qp_rows(congested(steps, until=95e-6))
         assert rows[0, at.QP_TARGET] == gbps * 1_000_000_000
+
+
+def test_alpha_grows_in_every_period_that_has_a_cnp():
+    growing = replace(
+        QUIET, g=0.5, alpha_period_s=10e-6, cut_window_s=40e-6, cnp_interval_s=0.0,
+        initial_alpha=0.5,
+    )  # fmt: skip
+    sim = congested(CongestionControl(form=Form.FIRMWARE, dcqcn=growing), until=60e-6)
+    # 1/2, 3/4, 7/8, 15/16, 31/32 after four periods, and half of that is cut
+    assert qp_rows(sim)[0, at.QP_RATE] == pytest.approx(100e9 * (1 - 31 / 64), rel=1e-9)
+
+
+def test_a_requester_holds_still_while_the_receiver_is_not_ready():
+    host = HostModel(receive_requests=1, receive_interval_s=60e-6)
+    model = replace(MODEL, host=host, transport=replace(WIRE, rnr_delay_s=10e-6))
+    traffic = alone(200_000)
+    first = replace(traffic.messages[0], size_bytes=1000)
+    sim = Simulation(star(2), model, replace(traffic, messages=(first, *traffic.messages)))
+    assert sim.run(1.0, stop_when_done=True)
+    # Some 50 packets are on their way before each answer; without holding it would be 900.
+    assert 250 < qp_table(sim)["tx_packets"][0] < 550
