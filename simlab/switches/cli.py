@@ -38,6 +38,7 @@ def up(
     """Run switches on the loopback until interrupted, with a real Redis for SONiC."""
     import asyncio
     import contextlib
+    import signal
     import tempfile
 
     from simlab.switches.daemons import DaemonFailed, redis_server
@@ -53,6 +54,11 @@ def up(
 
     async def run(redis_ports: tuple[int, ...]) -> None:
         lab = Lab(count, platform, ports, same, gnmi, redis_ports, faults)
+        # A shell that runs this in the background has SIGINT ignored: take both signals ourselves.
+        task = asyncio.current_task()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if task is not None:
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await lab.up()
         lab.write_inventory(inventory, interval)
         print(
@@ -67,5 +73,5 @@ def up(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             with contextlib.suppress(DaemonFailed):
                 redis_ports = (stack.enter_context(redis_server(folder)),)
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(run(redis_ports))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import signal
 import statistics
 import subprocess
 import sys
@@ -63,7 +62,7 @@ def switches(folder: Path, count: int, ports: int) -> Iterator[Path]:
             raise SystemExit("the simulated switches did not come up")
         yield folder / "targets.yaml"
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait(30)
 
 

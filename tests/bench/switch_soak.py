@@ -7,7 +7,6 @@ silent in mid-stream, one restarts every half minute, one has twenty thousand mo
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -126,8 +125,12 @@ def soak(seconds: float) -> tuple[dict[str, Watch], list[float]]:
             for collector in collectors:
                 if isinstance(collector, Fleet):
                     collector.close()
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:  # it may hang in a stream that never ends
+                process.kill()
+                process.wait()
     return watches, memory
 
 

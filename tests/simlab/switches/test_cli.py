@@ -14,8 +14,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def start(folder, *argv):
+    """Start switches as a shell starts what runs in the background: with SIGINT ignored."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "from simlab.cli import app; app()", "switches", "up", *argv],
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c",
+         "from simlab.cli import app; app()", "switches", "up", *argv],
         cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert "switches up" in process.stdout.readline()
@@ -36,7 +38,11 @@ def test_every_platform_answers(tmp_path, platform):
         )  # fmt: skip
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        try:
+            code = process.wait(30)
+        finally:
+            process.kill()
+    assert code == 0
     rows = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert all(row["answers"] for row in rows)
