@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -102,6 +103,12 @@ def usage(pid: int) -> tuple[float, int, int]:
     return cpu, resident * os.sysconf("SC_PAGE_SIZE"), min(files)
 
 
+def free_port() -> int:
+    """Return a TCP port of the loopback that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
 def fetch(port: int) -> list[str]:
     """Return the lines of a scrape."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
@@ -122,7 +129,7 @@ def wait_for(port: int) -> None:
 
 def node_exporter_scrape(root: Path) -> tuple[float, int]:
     """Return (CPU seconds per counter, counters) of node_exporter's infiniband collector."""
-    port = 19137
+    port = free_port()
     argv = [NODE_EXPORTER, f"--path.sysfs={root}/sys", "--collector.disable-defaults",
             "--collector.infiniband", "--web.disable-exporter-metrics",
             f"--web.listen-address=127.0.0.1:{port}"]  # fmt: skip
@@ -168,7 +175,7 @@ def scrape(report: Report, root: Path, host: FakeHost) -> None:
 def daemon(report: Report, root: Path, host: FakeHost) -> None:
     """Watch the daemon at 1 Hz with a scrape every 15 s: CPU, memory, its slope, descriptors."""
     report.title(f"fabric-agent run at 1 Hz, {NICS} adapters, scraped every 15 s")
-    port = 19837
+    port = free_port()
     server = KernelServer(root / "kernel.sock", FakeKernel(host))
     server.start()
     config = {
