@@ -119,8 +119,8 @@ class MemoryStore:
         block.append(places, self._times(batch, route, numbers), numbers.ints, numbers.floats)
         self.values += len(numbers.ints) + len(numbers.floats)
         self.batches += 1
-        self._used_ns[batch.schema] = self.newest_ns
         self._saw(batch.agent, batch.at_ns)
+        self._used_ns[batch.schema] = self.newest_ns
 
     def evict(self, before_ns: int) -> None:
         """Forget what is older, and then the oldest until the limit of bytes holds.
@@ -129,7 +129,9 @@ class MemoryStore:
         """
         self._drop(before_ns)
         for schema_id, used_ns in list(self._used_ns.items()):
-            if used_ns < before_ns - _SCHEMA_NS:
+            if not used_ns:  # learned before any data came: its time begins now
+                self._used_ns[schema_id] = self.newest_ns
+            elif used_ns < before_ns - _SCHEMA_NS:
                 del self._used_ns[schema_id]
                 self._schemas.pop(schema_id, None)
         while self.max_bytes is not None and self.nbytes > self.max_bytes and self._groups:

@@ -230,6 +230,18 @@ def test_a_window_is_of_its_span_and_stays_as_it_was():
     assert len(series.values) == 4
 
 
+def test_the_schema_of_the_first_batch_outlives_eviction():
+    items = list(Uplink().batch([Reading(PORT, {COUNTER: 1}, at(0))]))
+    (schema,) = (item.schema for item in items if item.WhichOneof("body") == "schema")
+    unused, store = store_of([]), store_of(items)
+    unused.add_schema(schema)
+    for memory in (unused, store):
+        memory.evict(at(-900).at_ns)
+        assert memory.schema(schema.id) is not None
+    store.evict(at(100_000).at_ns)
+    assert store.schema(schema.id) is None
+
+
 def test_eviction_by_bytes_drops_the_oldest():
     up = Uplink()
     store = store_of(
