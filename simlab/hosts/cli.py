@@ -59,6 +59,7 @@ def serve(
             raise typer.BadParameter(
                 f"{name!r} is not among {', '.join(FAULTS)}", param_hint="fault"
             )
+    out = out.resolve()  # links inside the trees are absolute
     rates = BUSY if script is None else _script(script)
     made = []
     for number in range(1, hosts + 1):
@@ -67,7 +68,7 @@ def serve(
             host = FAULTS[name](host)
         root = out / host.name
         write_host(host, root)
-        (root / "agent.yaml").write_text(_agent_yaml(host.name, root.resolve()))
+        (root / "agent.yaml").write_text(_agent_yaml(host.name, root))
         made.append((host, root))
     typer.echo(f"{out}: {hosts} hosts x {nics} {driver} NICs", err=True)
     if not duration:

@@ -1,5 +1,6 @@
 """Fake hosts: each driver is read whole, both ways to a counter agree, counters move as told."""
 
+import os
 import subprocess
 import sys
 
@@ -139,6 +140,13 @@ def test_the_command_writes_trees_and_configurations(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "o/node2/sys/class/infiniband/bnxt_re0/node_guid").exists()
     assert "kernel:" in (tmp_path / "o/node1/agent.yaml").read_text()
+    near = subprocess.run(
+        [sys.executable, "-c", code, "hosts", "serve", "--out", "near"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert near.returncode == 0, near.stderr
+    assert (tmp_path / "near/node1/sys/class/net/eth0/ecn/roce_rp").is_dir()
     for wrong in (["--driver", "mlx9"], ["--fault", "nothing"]):
         bad = subprocess.run(
             [sys.executable, "-c", code, "hosts", *run[3:6], *wrong], capture_output=True, text=True
