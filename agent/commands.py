@@ -44,8 +44,9 @@ def check_config(file: Annotated[Path, typer.Argument(help="YAML file.")]) -> No
     except FabricError as error:
         raise fail(error) from error
     print(f"{file}: ok, agent {config.agent!r}, {len(planned)} collectors")
+    width = max((len(job.name) for job in planned), default=0)
     for job in planned:
-        print(f"  {job.name:<16} every {job.interval_s:g} s, deadline {job.deadline_s:g} s")
+        print(f"  {job.name:<{width}} every {job.interval_s:g} s, deadline {job.deadline_s:g} s")
 
 
 @app.command()
@@ -61,7 +62,10 @@ def once(
         Literal["table", "json", "prom"], typer.Option("--format", help="How to print it.")
     ] = "table",
 ) -> None:
-    """Read everything once, print it, and exit. Exit 1 where no collector could read anything."""
+    """Read everything once, print it, and exit.
+
+    Exit 1 where no collector could read anything; 0 on a host without RDMA devices.
+    """
     from agent import once as one
     from agent.config import read_config
     from agent.sources import host_context, jobs, read_rdma_devices

@@ -114,7 +114,7 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
             table.add_row(shown, metric, f"{value:,}", row.unit if row else "")
             last = entity
     if table.row_count:
-        Console().print(table)
+        Console(width=None if Console().is_terminal else 100).print(table)
 
 
 def _values(outcomes: Sequence[Outcome]) -> Iterator[tuple[Entity, str, float]]:

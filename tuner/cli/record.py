@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import TunerAddress, reporting
+from tuner.cli.options import TunerAddress, fail, reporting
 from tuner.cli.tls import CaFile, CertFile, KeyFile, tls_of
 
 
@@ -39,10 +39,12 @@ def record(
             tls_of(ca, cert, key),
         )  # fmt: skip
         first = next(items, None)  # an unreachable tuner leaves no folder behind
+        if first is None:
+            of = f" of {', '.join(agent)}" if agent else ""
+            fail(f"nothing{of} in the last {since}: nothing recorded")
         writer = RecordingWriter(out, Pseudonyms() if anonymise else None)
         with counting("recording") as count:
-            if first is not None:
-                writer.append(first)
+            writer.append(first)
             for number, item in enumerate(items, 2):
                 writer.append(item)
                 count(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -15,21 +16,26 @@ from collectors.model.entities import display
 from collectors.model.facts import Value
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
+from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+_BY_HAND: Final = {rule.id: fix for rule, fix in CHECKS}
 _COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
 
 def console() -> Console:
-    """Return the console for people: as wide as the terminal, never over 100 columns."""
+    """Return the console for people: as wide as the terminal, or COLUMNS; at most 100 columns."""
     out = Console()
-    return out if out.width <= WIDTH else Console(width=WIDTH)
+    known = out.is_terminal or "COLUMNS" in os.environ
+    return out if known and out.width <= WIDTH else Console(width=WIDTH)
 
 
 def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) -> RenderableType:
     """Return findings and recommendations of a window."""
-    span = (diagnosis.until_ns - diagnosis.since_ns) / 1e9
-    parts: list[RenderableType] = [Text(f"window: {span:.0f} s up to {clock(diagnosis.until_ns)}")]
+    span = f"{(diagnosis.until_ns - diagnosis.since_ns) / 1e9:.0f} s"
+    if not diagnosis.since_ns:
+        span = "all of the recording"
+    parts: list[RenderableType] = [Text(f"window: {span} up to {clock(diagnosis.until_ns)}")]
     if not diagnosis.findings:
         parts.append(Text("nothing found: the fabric looks healthy", style="green"))
     else:
@@ -37,7 +43,9 @@ def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) 
     if recommendations:
         parts.append(recommendations_table(recommendations))
     elif diagnosis.findings:
-        parts.append(Text("no change is recommended for these findings"))
+        known = any(finding.rule in _BY_HAND for finding in diagnosis.findings)
+        more = "; `tuner explain ID` says what to do by hand" if known else ""
+        parts.append(Text(f"no change is recommended for these findings{more}"))
     blind = [v for v in diagnosis.verdicts if v.outcome == "cannot_tell"]
     if blind:
         lines = [f"{verdict.rule}: needs {'; '.join(verdict.missing)}" for verdict in blind]
@@ -104,6 +112,9 @@ def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> 
     lines.append(f"refuted if {finding.refute}")
     parts: list[RenderableType] = [head, Text("\n".join(lines)), evidence_table(finding.evidence)]
     parts += [recommendation(rec) for rec in recommendations]
+    by_hand = _BY_HAND.get(finding.rule)
+    if by_hand and not recommendations:
+        parts.append(Text(f"by hand    {by_hand}"))
     return Group(*parts)
 
 
@@ -113,7 +124,7 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
     table.add_column("metric or setting", overflow="fold", ratio=3)
     table.add_column("where", ratio=2)
     table.add_column("value", justify="right", ratio=1)
-    table.add_column("held against", ratio=2)
+    table.add_column("held against", overflow="fold", ratio=2)
     table.add_column("over", justify="right", no_wrap=True)
     for item in evidence:
         span = f"{(item.until_ns - item.since_ns) / 1e9:.0f} s" if item.since_ns else ""

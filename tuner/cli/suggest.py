@@ -50,7 +50,8 @@ def suggest(
 ) -> None:
     """Name what is wrong and recommend what to change.
 
-    Exit codes: 0 nothing to do, 3 recommendations, 1 error, 2 usage.
+    Exit codes: 0 no change to recommend, 3 recommendations, 1 error, 2 usage. A tuner with TLS:
+    FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files.
     """
     if schema:
         from tuner.advice.document import json_schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import signal
 import sys
 import time
@@ -24,6 +25,7 @@ from tuner.store.store import Store
 
 LOG: Final = logging.getLogger("tuner")
 _HOUSEKEEPING_S: Final = 5.0
+_PORT_MAX: Final = 65535
 _GRACE_S: Final = 5.0
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # else a second tuner would silently share the port
@@ -109,7 +111,7 @@ async def _keep_house(store: Store, committer: Committer, service: Telemetry) ->
 
 def _listen(server: grpc.aio.Server, address: str, tls: Tls | None) -> int:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not re.fullmatch(r"\d{1,5}", port) or int(port) > _PORT_MAX:
         raise ConfigInvalid(address, "listen", "must be HOST:PORT")
     try:
         if tls is None:

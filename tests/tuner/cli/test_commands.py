@@ -54,6 +54,12 @@ def test_record_and_replay_give_the_same_growth(filled, tmp_path):
     replayed, _ = open_window(f"dir={out}")
     assert replayed.growth("c_total", PORT) == live.growth("c_total", PORT)
     assert replayed.growth("c_total", PORT) is not None
+    nobody = tuner(
+        "record", "--tuner", filled.target, "--out", str(tmp_path / "none"), "--agent", "nobody"
+    )
+    assert nobody.returncode == 1
+    assert "nothing of nobody" in nobody.stderr
+    assert not (tmp_path / "none").exists()
     again = tuner("record", "--tuner", filled.target, "--out", str(out), "--since", "3650d")
     assert again.returncode in (1, 2)
     assert "not empty" in again.stderr
@@ -101,6 +107,7 @@ def test_serve_says_what_is_wrong_in_one_line(filled, tmp_path):
     data = ("--data", str(tmp_path / "d"), "--metrics", "off")
     assert "in use" in serve_error("--listen", filled.target, *data, code=1)
     assert "HOST:PORT" in serve_error("--listen", "nonsense", *data, code=2)
+    assert "HOST:PORT" in serve_error("--listen", "127.0.0.1:99999", *data, code=2)
     assert "another tuner" in serve_error(
         "--listen", "127.0.0.1:0", "--data", str(filled.folder), "--metrics", "off", code=1
     )
