@@ -133,19 +133,22 @@ def _alike(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple[Colu
 
 
 def _one_by_one(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple[Columns, int]:
-    header = struct.Struct(order + "IIII").unpack_from
-    found = array("q")
+    size_of = struct.Struct(order + "I").unpack_from
+    found: list[int] = []
     end = len(raw)
     for _ in range(most):
         if at + 16 > end:
             break
-        second, fraction, size, length = header(raw, at)
-        following = at + 16 + size
+        following = at + 16 + size_of(raw, at + 8)[0]
         if following > end:
             break
-        found.extend((at + 16, size, length, second * 10**9 + fraction * scale))
+        found.append(at)
         at = following
-    return _columns(found), at
+    places = np.array(found, np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(raw, np.uint8), 16)
+    rows = windows[places].view(order + "u4").astype(np.int64)
+    times = rows[:, 0] * 10**9 + rows[:, 1] * scale
+    return (places + 16, rows[:, 2], rows[:, 3], times), at
 
 
 def _joined(parts: list[Columns]) -> Columns:
