@@ -83,7 +83,16 @@ def run_command(
     output_format: Format = "human",
     quiet: Quiet = False,
 ) -> None:
-    """Run one configuration. Exit 3 where it was interrupted or messages are unfinished."""
+    """Run one configuration. Exit 3 where it was interrupted or messages are unfinished.
+
+    A small one, three lines of YAML:
+
+    duration_s: 0.001
+
+    topology: {kind: star, hosts: 5}
+
+    workload: {kind: incast, receiver: 4, size_bytes: 200000}
+    """
     from simlab.packet.config import load_config
     from simlab.packet.output import as_json, write_run
     from simlab.packet.plots import plot_run
