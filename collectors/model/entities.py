@@ -153,6 +153,8 @@ def link(one: Wire, other: Wire) -> Link:
 Entity: TypeAlias = Host | Device | Port | Netdev | Switch | Interface | Slot | QueuePair | Link
 
 _SLOT_KINDS = frozenset(get_args(SlotKind))
+_ENDS = frozenset(("port", "netdev", "interface"))
+_PARENTS = _ENDS | {"switch"}
 
 
 def kind_of(entity: Entity) -> str:
@@ -237,6 +239,8 @@ def parse_entity(text: str, label: str = "") -> Entity:
 
 
 def _wire(text: str, label: str = "") -> Wire:
+    if text.partition("/")[0] not in _ENDS:
+        raise TypeError(f"{text[:20]!r} is no end of a link")
     entity = _parse(text, label)
     if not isinstance(entity, (Port, Netdev, Interface)):
         raise TypeError(f"{kind_of(entity)} is no end of a link")
@@ -247,6 +251,8 @@ def _parse(text: str, label: str) -> Entity:
     kind, _, rest = text.partition("/")
     if kind in _SLOT_KINDS:
         index, _, parent_text = rest.partition("/")
+        if parent_text.partition("/")[0] not in _PARENTS:  # so that nothing nests without end
+            raise TypeError(f"it cannot be part of {parent_text[:20]!r}")
         parent = _parse(parent_text, label)
         if not isinstance(parent, (Port, Netdev, Interface, Switch)):
             raise TypeError(f"a {kind} cannot be part of a {kind_of(parent)}")

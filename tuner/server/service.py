@@ -22,6 +22,7 @@ from tuner.store.store import Store, UnknownSchema
 LOG: Final = logging.getLogger(__name__)
 _CHUNK: Final = 64  # items read from disk at a time for one Fetch
 _CONFLICT_S: Final = 12.0
+MOST_U64: Final = (1 << 64) - 1
 
 
 class Telemetry(TelemetryServicer):
@@ -112,7 +113,7 @@ class Telemetry(TelemetryServicer):
                     batches=record.batches,
                     duplicates=record.duplicates,
                     values=record.values,
-                    missing=record.missing,
+                    missing=min(record.missing, MOST_U64),
                     ports=ports.get(agent, 0),
                     software=record.software,
                 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 
+from collectors.model.catalogue.settings import fits
 from collectors.model.entities import Entity, Port
 from collectors.model.facts import (
     Applies,
@@ -120,6 +121,8 @@ class FactView:
         found: dict[Applies, dict[Entity, dict[str, Setting]]] = {"running": {}, "next_boot": {}}
         for _, _, facts in self._current:
             for setting in facts.settings:
+                if not fits(setting.name, setting.value):
+                    continue  # nonsense is unknown, and costs no rule its judgement
                 found[setting.applies].setdefault(setting.entity, {})[setting.name] = setting
         return found
 

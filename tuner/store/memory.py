@@ -15,7 +15,14 @@ from collectors.wire import telemetry_pb2 as pb
 from tuner.store.arithmetic import Ints
 from tuner.store.block import Block, Placement, new_block
 from tuner.store.factbook import FactBook
-from tuner.store.schemas import KnownSchema, Numbers, decode_batch, know_schema
+from tuner.store.schemas import (
+    MOST_COLUMNS,
+    KnownSchema,
+    Numbers,
+    check_time,
+    decode_batch,
+    know_schema,
+)
 from tuner.store.window import Window
 
 FOREVER_NS: Final = 1 << 62
@@ -95,6 +102,7 @@ class MemoryStore:
 
     def add_facts(self, facts: pb.Facts) -> None:
         """Take facts. Raises Malformed."""
+        check_time(facts.at_ns)
         self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json)
         self._saw(facts.agent, facts.at_ns)
 
@@ -217,11 +225,12 @@ class MemoryStore:
         if group is None:
             rows = self._rows(schema.entities)
             group = self._groups[group_key] = _Group(batch.agent, batch.collector, rows)
-        for column in schema.columns:
-            if column not in group.number:
-                # A new list: views of the former one stay as they are.
-                group.number[column] = len(group.columns)
-                group.columns = [*group.columns, column]
+        new = [column for column in schema.columns if column not in group.number]
+        if len(group.columns) + len(new) > MOST_COLUMNS:
+            raise Malformed("schema", "store", f"more than {MOST_COLUMNS} columns of one collector")
+        group.number.update((column, n) for n, column in enumerate(new, len(group.columns)))
+        # A new list: views of the former one stay as they are.
+        group.columns = [*group.columns, *new]
         columns = np.array([group.number[column] for column in schema.columns], np.int64)
         route = self._routes[key] = _Route(schema, group, columns)
         return route

@@ -17,6 +17,7 @@ from collectors.wire.pack import check_schema, columns_of
 from tuner.store.arithmetic import Ints, Values
 
 _MOST_NS: Final = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
+MOST_COLUMNS: Final = 1 << 16  # the number of a column has 16 bits in the key of a cell
 _NO_FLOATS: Final = np.zeros(0, np.float64)
 
 
@@ -68,6 +69,8 @@ def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema
 
     columns: those of other schemas; equal ones become the same object, which compares faster.
     """
+    if len(schema.columns) > MOST_COLUMNS:
+        raise Malformed("schema", "check", f"{len(schema.columns)} columns, {MOST_COLUMNS} at most")
     check_schema(schema)
     return KnownSchema(
         schema,
@@ -100,10 +103,16 @@ def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
     return Numbers(ints, floats, *_times(batch, len(schema.entities)))
 
 
+def check_time(at_ns: int) -> None:
+    """Raise Malformed for a time that no clock shows: it would pass for the newest for good."""
+    if at_ns > _MOST_NS:
+        raise Malformed("item", "unpack", "a time is out of range")
+
+
 def _times(batch: pb.Batch, rows: int) -> tuple[Ints, Ints]:
     """Return wall clock and monotonic time of each row."""
-    if batch.at_ns > _MOST_NS or batch.mono_ns > _MOST_NS:
-        raise Malformed("batch", "unpack", "a time is out of range")
+    check_time(batch.at_ns)
+    check_time(batch.mono_ns)
     offsets = _offsets(batch.at_offset_ns, rows)
     mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
     times = np.empty((2, rows), np.int64)

@@ -19,7 +19,7 @@ from collectors.wire.segment import translate
 from tuner.store.disk import DiskStore, Retention
 from tuner.store.ledger import Ledger
 from tuner.store.memory import MemoryStore
-from tuner.store.schemas import Numbers, decode_batch
+from tuner.store.schemas import Numbers, check_time, decode_batch
 from tuner.store.window import Window
 
 LOG: Final = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class Store:
                     raise UnknownSchema(where, "store", "its schema is unknown here; send it again")
                 numbers = decode_batch(item.batch, schema)
             case "facts":
+                check_time(item.facts.at_ns)
                 parse_facts(item.facts.json)
             case kind:
                 raise Malformed("item", "store", f"unexpected {kind or 'empty item'}")

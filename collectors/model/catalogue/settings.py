@@ -10,6 +10,9 @@ from typing import Final
 from collectors.model.catalogue import switch_settings
 from collectors.model.catalogue.host_settings import HOST_SETTINGS
 from collectors.model.catalogue.named import Named
+from collectors.model.facts import Value
+
+_MOST: Final = 1 << 64
 
 _SETTINGS: Final = (
     Named("mtu_bytes", "bytes", "Largest IP packet that the interface sends."),
@@ -79,3 +82,21 @@ SETTINGS: Final[Mapping[str, Named]] = MappingProxyType(
 ATTRIBUTES: Final[Mapping[str, Named]] = MappingProxyType(
     {row.name: row for row in (*_ATTRIBUTES, *switch_settings.ATTRIBUTES)}
 )
+
+
+def fits(name: str, value: Value) -> bool:
+    """Tell whether a value has the type of its setting: numbers where the row has a unit.
+
+    A bool is no number, nor is one that a counter of 64 bits could not hold. What has no row, and
+    text, fits as it is.
+    """
+    row = SETTINGS.get(name)
+    if row is None or row.unit in ("", "bool"):
+        return True
+    if isinstance(value, tuple) and not row.indexed_by:
+        return False
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(
+        isinstance(part, (int, float)) and not isinstance(part, bool) and abs(part) < _MOST
+        for part in parts
+    )

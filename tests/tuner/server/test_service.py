@@ -416,3 +416,16 @@ def test_status_of_hosts_without_ports_counts_none(tmp_path):
             assert agent.ports == 0
 
     run(scene())
+
+
+def test_more_missing_numbers_than_64_bits_count_do_not_cost_the_status(tmp_path):
+    async def scenario():
+        async with served(tmp_path) as it:
+            for epoch in ("e1", "e2", "e3"):
+                numbers = it.store.ledger.record("node1").numbers(epoch)
+                numbers.note(1)
+                numbers.note(2**64 - 1)
+            [agent] = (await it.stub.Status(pb.StatusRequest())).agents
+            assert agent.missing == 2**64 - 1
+
+    asyncio.run(scenario())
