@@ -114,7 +114,9 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
             table.add_row(shown, metric, f"{value:,}", row.unit if row else "")
             last = entity
     if table.row_count:
-        Console(width=None if Console().is_terminal else 100).print(table)
+        # Names are no markup.
+        width = None if Console().is_terminal else 100
+        Console(width=width, markup=False).print(table)
 
 
 def _values(outcomes: Sequence[Outcome]) -> Iterator[tuple[Entity, str, float]]:

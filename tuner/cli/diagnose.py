@@ -129,7 +129,7 @@ def topology(
 
     table = Table("one end", "other end", "seen by", title=f"{len(rows)} cables", box=None)
     for row in rows:
-        table.add_row(row["a"], row["b"], row["seen_by"])
+        table.add_row(*map(show.plain, (row["a"], row["b"], row["seen_by"])))
     show.console().print(table)
     for title, lines in (("ports without a known cable", loose), ("conflicts", conflicts)):
         if lines:
@@ -151,6 +151,7 @@ def pause_trees(flows: Sequence[PriorityFlow]) -> Iterable[Tree]:
     from rich.tree import Tree
 
     from collectors.model.entities import display
+    from tuner.cli.show import plain
 
     for flow in flows:
         if not flow.graph.stalled:
@@ -161,10 +162,11 @@ def pause_trees(flows: Sequence[PriorityFlow]) -> Iterable[Tree]:
             waiting.setdefault(edge.behind, []).append(edge.waiting)
         for root in flow.graph.roots:
             what = root.kind.replace("_", " ")
-            branch = tree.add(f"{display(root.wire)}  [red]{what}[/red]  score {root.score:.2f}")
+            branch = tree.add(plain(f"{display(root.wire)}  {what}  score {root.score:.2f}"))
             _grow(branch, root.wire, waiting, flow, frozenset({root.wire}))
         for cycle in flow.graph.cycles:
-            tree.add("[bold red]circle: " + " → ".join(display(wire) for wire in cycle))
+            circle = "circle: " + " → ".join(display(wire) for wire in cycle)
+            tree.add(plain(circle, style="bold red"))
         yield tree
 
 
@@ -186,10 +188,11 @@ def _grow(
     passed: frozenset[Wire],
 ) -> None:
     from collectors.model.entities import display
+    from tuner.cli.show import plain
 
     for wire in sorted(waiting.get(behind, ()), key=lambda w: -flow.graph.stalled[w]):
         share = flow.graph.stalled[wire]
-        child = branch.add(f"{display(wire)}  paused {share:.1%}")
+        child = branch.add(plain(f"{display(wire)}  paused {share:.1%}"))
         if wire not in passed:
             _grow(child, wire, waiting, flow, passed | {wire})
 

@@ -160,10 +160,10 @@ def _show(advice: Advice, document: dict[str, Any]) -> None:
             victims = [f"{v['port']} {v['waits']:.0%}" for v in root["victims"][:6]]
             more = len(root["victims"]) - 6
             table.add_row(
-                root["root"],
+                show.plain(root["root"]),
                 _KINDS[root["kind"]],
                 "-" if root["load"] is None else f"{root['load']:.0%}",
-                ", ".join(victims) + (f" and {more} more" if more > 0 else ""),
+                show.plain(", ".join(victims) + (f" and {more} more" if more > 0 else "")),
             )
         out.print(table)
     findings = [f for f in advice.diagnosis.findings if f.rule.startswith("ib-")]

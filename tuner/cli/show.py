@@ -36,7 +36,9 @@ def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) 
     if not diagnosis.since_ns:
         span = "all of the recording"
     parts: list[RenderableType] = [Text(f"window: {span} up to {clock(diagnosis.until_ns)}")]
-    if not diagnosis.findings:
+    if all(v.outcome in ("cannot_tell", "not_applicable") for v in diagnosis.verdicts):
+        parts.append(Text("nothing can be told: no rule has what it needs", style="yellow"))
+    elif not diagnosis.findings:
         parts.append(Text("nothing found: the fabric looks healthy", style="green"))
     else:
         parts.append(findings_table(diagnosis.findings))
@@ -70,7 +72,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         table.add_row(
             finding.id,
             Text(finding.severity, style=_COLOUR[finding.severity]),
-            what,
+            plain(what),
             f"{finding.confidence:.0%}",
         )
     return table
@@ -87,8 +89,8 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
         now = "?" if rec.current is None else value(rec.current, rec.unit)
         table.add_row(
             rec.id,
-            f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}",
-            "\n".join(effect(item) for item in rec.effects) or "no prediction",
+            plain(f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"),
+            plain("\n".join(effect(item) for item in rec.effects) or "no prediction"),
             rec.risk,
         )
     return table
@@ -100,7 +102,7 @@ def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> 
         (f"{finding.rule} {finding.id}  ", "bold"),
         (finding.severity, _COLOUR[finding.severity]),
         f"  {finding.confidence:.0%} sure\n",
-        finding.summary,
+        plain(finding.summary),
     )
     lines = [f"where      {display(finding.subject)}   [{finding.subject}]"]
     if finding.since_ns:
@@ -110,7 +112,7 @@ def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> 
     if finding.explained_by:
         lines.append(f"cause      follows from finding {finding.explained_by}")
     lines.append(f"refuted if {finding.refute}")
-    parts: list[RenderableType] = [head, Text("\n".join(lines)), evidence_table(finding.evidence)]
+    parts: list[RenderableType] = [head, plain("\n".join(lines)), evidence_table(finding.evidence)]
     parts += [recommendation(rec) for rec in recommendations]
     by_hand = _BY_HAND.get(finding.rule)
     if by_hand and not recommendations:
@@ -129,10 +131,10 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
     for item in evidence:
         span = f"{(item.until_ns - item.since_ns) / 1e9:.0f} s" if item.since_ns else ""
         table.add_row(
-            item.name,
-            display(item.entity),
-            value(item.value, item.unit),
-            " ".join(part for part in (item.threshold, item.note) if part),
+            plain(item.name),
+            plain(display(item.entity)),
+            plain(value(item.value, item.unit)),
+            plain(" ".join(part for part in (item.threshold, item.note) if part)),
             span,
         )
     return table
@@ -154,8 +156,8 @@ def recommendation(rec: Recommendation) -> RenderableType:
         lines += [f"predicted  {effect(item)}", f"           by {item.model}: {item.assumptions}"]
     lines += [f"missing    {what}" for what in rec.missing]
     return Group(
-        Text(f"Recommendation {rec.id}: {rec.summary}", style="bold"),
-        Padding(Text("\n".join(lines)), (0, 0, 0, 2)),
+        plain(f"Recommendation {rec.id}: {rec.summary}", style="bold"),
+        Padding(plain("\n".join(lines)), (0, 0, 0, 2)),
     )
 
 
@@ -180,8 +182,14 @@ def value(of: Value | float, unit: str) -> str:
         return f"{of / 1e9:g} Gbit/s"
     if unit == "bps" and of >= 1e6:
         return f"{of / 1e6:g} Mbit/s"
-    number = f"{of:,.0f}" if float(of).is_integer() else f"{of:,.4g}"
+    number = f"{of:,.0f}" if isinstance(of, int) or of.is_integer() else f"{of:,.4g}"
     return f"{number} {unit}".strip() if unit not in ("id", "bool", "count") else number
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Return text from a peer for the terminal: brackets are no markup, escapes do nothing."""
+    safe = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
+    return Text(safe, style=style)
 
 
 def clock(at_ns: int) -> str:

@@ -36,7 +36,7 @@ def status(
 
         show.console().print(_table(reply, stale))
         if reply.trouble:
-            show.console().print(f"[bold red]cannot store: {reply.trouble}")
+            show.console().print(show.plain(f"cannot store: {reply.trouble}", style="bold red"))
         return
     document = status_document(reply)
     if answer is Format.yaml:
@@ -82,7 +82,11 @@ def _age(reply: pb.StatusReply, agent: pb.AgentStatus) -> float | None:
 def _table(reply: pb.StatusReply, stale: float) -> Table:
     from rich.table import Table
 
-    table = Table(title=f"{len(reply.agents)} agents, {reply.software}", title_justify="left")
+    from tuner.cli.show import plain
+
+    table = Table(
+        title=plain(f"{len(reply.agents)} agents, {reply.software}"), title_justify="left"
+    )
     for name in ("agent", "connected", "ports", "age s", "batches", "values", "again", "missing"):
         table.add_column(name, justify="left" if name in ("agent", "connected") else "right")
     for agent in reply.agents:
@@ -90,7 +94,7 @@ def _table(reply: pb.StatusReply, stale: float) -> Table:
         old = age is None or age > stale
         text = "-" if age is None else f"{age:.1f}"
         table.add_row(
-            agent.agent,
+            plain(agent.agent),
             "yes" if agent.connected else "[red]no",
             str(agent.ports),
             f"[yellow]{text}" if old else text,

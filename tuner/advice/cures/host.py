@@ -86,15 +86,15 @@ def align_mtu(
         for setting in telemetry.setting_all(name).values()
         if isinstance(setting.value, (int, float))
     ).most_common(1)
-    wanted = usual[0][0] if usual else max(int(end.value) for end in ends)
+    wanted = usual[0][0] if usual else max(int(float(end.value)) for end in ends)
     for end in ends:
-        if int(end.value) == wanted:
+        if int(float(end.value)) == wanted:
             continue
         yield recommend_change(
             finding,
             "mtu_bytes",
             end.entity,
-            int(end.value),
+            int(float(end.value)),
             wanted,
             f"set the MTU of {display(end.entity)} to {wanted}, as most others have",
             end_of_loss(telemetry, fabric, [p for p in finding.affected if isinstance(p, Port)]),

@@ -15,6 +15,7 @@ from tuner.diagnosis.view import FabricView, Growing, Telemetry
 
 MIN_PACKETS: Final = 1
 HOQ_UNIT_S: Final = 4.096e-6  # IBTA 18.2.5.4: a packet waits at most 4.096 us x 2^HOQLife
+MOST_LIFE: Final = 31  # a field of five bits
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -50,7 +51,7 @@ def _finding(
     evidence = [grew(metric, entity, growth, f"< {MIN_PACKETS}")]
     life = telemetry.settings(entity).get("ib_hoq_life")
     waited = ""
-    if life is not None and isinstance(life.value, int):
+    if life is not None and isinstance(life.value, int) and 0 <= life.value <= MOST_LIFE:
         seconds = HOQ_UNIT_S * 2**life.value
         waited = f" after {seconds * 1e3:.3g} ms without a credit"
         evidence.append(Evidence(life.name, entity, life.value, "count", note=f"{seconds:.3g} s"))

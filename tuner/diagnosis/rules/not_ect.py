@@ -22,6 +22,8 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     receivers: list[Port] = []
     findings: list[Finding] = []
     missing: set[str] = set()
+    if not fabric.ports():
+        missing.add("RDMA ports")
     for port in fabric.ports():
         seen = ecn_received(telemetry, fabric, port)
         if seen is None:
