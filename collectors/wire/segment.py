@@ -25,6 +25,7 @@ MAGIC: Final = b"FTSEG1\n\0"
 SUFFIX: Final = ".ftseg"
 _HEAD: Final = struct.Struct("<II")  # length of the compressed item, CRC-32 of it
 _MOST: Final = 64 << 20  # a longer frame is damage, not data
+_MOST_ITEM: Final = 256 << 20  # unpacked; gRPC takes a quarter of it
 
 
 def pack_frame(item: pb.Item) -> bytes:
@@ -49,11 +50,20 @@ def parse_frame(file: BinaryIO | FileIO) -> pb.Item | None:
     if zlib.crc32(data) != crc:
         raise Malformed(getattr(file, "name", "segment"), "read", "checksum differs", data, start)
     try:
-        return parse_item(zlib.decompress(data))
+        return parse_item(_decompressed(data))
     except zlib.error as error:
         raise Malformed(
             getattr(file, "name", "segment"), "read", str(error), data, start
         ) from error
+
+
+def _decompressed(data: bytes) -> bytes:
+    """Return the bytes of a frame. Raises zlib.error, also where they would fill the memory."""
+    unpacking = zlib.decompressobj()
+    item = unpacking.decompress(data, _MOST_ITEM)
+    if not unpacking.eof:
+        raise zlib.error(f"cut short, or over {_MOST_ITEM >> 20} MiB when unpacked")
+    return item
 
 
 def segments(folder: Path) -> list[Path]:

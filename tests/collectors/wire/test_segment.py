@@ -2,6 +2,8 @@
 
 import errno
 import os
+import struct
+import zlib
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.model.errors import Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.segment import SegmentWriter, read_segment, translate
+from collectors.wire.segment import MAGIC, SegmentWriter, read_segment, translate
 
 
 def item(seq):
@@ -90,3 +92,13 @@ def test_foreign_errors_become_ours(tmp_path):
     assert isinstance(translate(PermissionError(13, "Permission denied"), tmp_path, "open"), Denied)
     with pytest.raises(FabricError, match="No such file"):
         seqs(tmp_path / "absent.ftseg")
+
+
+def test_a_frame_that_would_fill_the_memory_is_damage(tmp_path):
+    path = tmp_path / "1.ftseg"
+    bomb = zlib.compressobj(9)
+    zeros = bytes(1 << 20)
+    data = b"".join(bomb.compress(zeros) for _ in range(257)) + bomb.flush()
+    path.write_bytes(MAGIC + struct.pack("<II", len(data), zlib.crc32(data)) + data)
+    with pytest.raises(Malformed, match="over 256 MiB"):
+        list(read_segment(path))
