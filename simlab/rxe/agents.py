@@ -59,7 +59,7 @@ def agent_config(lab: Lab, host: str, tuner: str, interval_s: float) -> dict[str
     if tuner:
         address, _, port = tuner.rpartition(":")
         inside = lab.outer(int(port)) if address in LOOPBACK else tuner
-        config["uplink"] = {"tuner": inside, "spool": str(lab.folder / "spool" / host)}
+        config["uplink"] = {"tuner": inside, "spool": str(spool(lab, host))}
     return config
 
 
@@ -74,9 +74,19 @@ def start_agents(
     for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:
         config = lab.folder / f"agent-{host}.yaml"
         (lab.folder / f"cables-{host}.yaml").write_text(yaml.safe_dump(cables_of(lab, host)))
-        (lab.folder / "spool" / host).mkdir(parents=True, exist_ok=True)
+        lab.machine.sh(f"mkdir -p {spool(lab, host)}")
         config.write_text(yaml.safe_dump(agent_config(lab, host, tuner, interval_s)))
         start_agent(lab, host)
+
+
+def spool(lab: Lab, host: str) -> Path:
+    """Folder of an agent's spool: in the VM's memory, where it outlives the agent.
+
+    In the shared folder each of its fsyncs would wait for this host's disk, and with it every
+    other file of the VM: on a busy disk that stops the traffic, too.
+    """
+    inside = lab.folder if lab.machine.kind == "host" else Path("/run/fabric-lab")
+    return inside / "spool" / host
 
 
 def _compile() -> None:
