@@ -153,6 +153,8 @@ class Telemetry(TelemetryServicer):
             return f"unknown wire version {hello.wire_version}: {known}", True
         if not hello.agent or not hello.epoch:
             return "Hello names no agent or no epoch", True
+        if not (hello.agent + hello.epoch + hello.software).isprintable():
+            return "Hello has control characters in its names: they would forge log lines", True
         if self._stopping:
             return "the tuner is stopping", False
         return None

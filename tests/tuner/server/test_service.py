@@ -429,3 +429,13 @@ def test_more_missing_numbers_than_64_bits_count_do_not_cost_the_status(tmp_path
             assert agent.missing == 2**64 - 1
 
     asyncio.run(scenario())
+
+
+def test_names_with_control_characters_are_refused(tmp_path):
+    async def scenario():
+        async with served(tmp_path) as it:
+            answer = await Client(it.stub, agent="node1\nERROR tuner: forged").open()
+            assert answer.permanent
+            assert "control characters" in answer.refused
+
+    asyncio.run(scenario())
