@@ -26,8 +26,20 @@ app.command("capture")(capture.show)
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file; else defaults.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"fabric-agent {version('fabric-tuner')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
     """Telemetry of one host; see also the command `tuner`."""
 
 

@@ -39,6 +39,7 @@ _CHANNEL_OPTIONS: Final = (
     # Else a new channel would inherit the pause of the one before it.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 1 << 20),
+    ("grpc.enable_http_proxy", 0),  # a proxy for the web is none for the tuner
 )
 
 

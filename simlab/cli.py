@@ -1,5 +1,7 @@
 """The command `simlab`: one sub-command a lab; each lab's own cli.py is added here."""
 
+from typing import Annotated
+
 import typer
 
 from simlab.hosts.cli import app as hosts
@@ -11,8 +13,20 @@ from simlab.switches.cli import app as switches
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"simlab {version('fabric-tuner')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
     """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator."""
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,8 +11,20 @@ from tuner.cli import diagnose, ib, model, record, serve, status, suggest
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"tuner {version('fabric-tuner')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[  # noqa: ARG001  its callback acts
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
     """Find the cause of fabric trouble and recommend settings, with evidence."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core logs to stderr beside our one line
 

@@ -109,7 +109,8 @@ def _asking(target: str, tls: Tls | None, what: str) -> Iterator[TelemetryStub]:
 
     if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}", target):
         raise ConfigInvalid(target, "--tuner", "must be HOST:PORT")
-    options = (("grpc.max_receive_message_length", -1),)
+    # A proxy for the web is none for the tuner.
+    options = (("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0))
     with (
         grpc.secure_channel(target, _credentials(tls), options=options)
         if tls
@@ -139,9 +140,9 @@ def _translate(error: grpc.RpcError, target: str, what: str) -> FabricError:
     code, details = error.code(), (error.details() or "").splitlines()
     text = details[0] if details else str(code)
     if code is grpc.StatusCode.UNAVAILABLE:
-        return Unavailable(
-            f"tuner {target}", what, f"cannot be reached ({text}); is `tuner serve` running there?"
-        )
+        reason = text.rsplit(": ", 1)[-1]  # gRPC names each layer on the way down
+        why = f"cannot be reached ({reason}); is `tuner serve` running there?"
+        return Unavailable(f"tuner {target}", what, why)
     if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return Denied(f"tuner {target}", what, text)
     return Unavailable(f"tuner {target}", what, f"{code.name}: {text}")
