@@ -23,15 +23,21 @@ def diagnose(telemetry: Telemetry, fabric: FabricView, rules: Iterable[AnyRule])
     Causes come first: by section (link and configuration before knobs), then severity, then
     confidence. A symptom that another finding explains comes last, as information.
     """
-    verdicts = tuple(
-        rule.judge(rule, telemetry)
-        if isinstance(rule, HostRule)
-        else rule.judge(rule, telemetry, fabric)
-        for rule in rules
-    )
+    verdicts = tuple(_judge(rule, telemetry, fabric) for rule in rules)
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     ordered = sorted(_with_causes(findings), key=_urgency)
     return Diagnosis(telemetry.since_ns, telemetry.until_ns, tuple(ordered), verdicts)
+
+
+def _judge(rule: AnyRule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Ask one rule; one that breaks on strange data costs its own verdict and no other."""
+    try:
+        if isinstance(rule, HostRule):
+            return rule.judge(rule, telemetry)
+        return rule.judge(rule, telemetry, fabric)
+    except Exception as error:  # noqa: BLE001  whatever it is, the other rules go on
+        why = f"a rule that does not break on this data ({type(error).__name__}: {error})"
+        return Verdict(rule.id, "cannot_tell", (), (why,))
 
 
 def outcomes(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:

@@ -1,5 +1,7 @@
 """Each rule: found, quiet, cannot tell."""
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.model.catalogue import interface, ip, rdma
@@ -229,3 +231,14 @@ def test_ports_down_and_flapping():
     made.telemetry.see(rdma.PHYSICAL_STATE, made.ports[0], 3)
     subjects = {finding.subject for finding in judge("link-down", made).findings}
     assert subjects == {made.ports[1]}
+
+
+def test_a_rule_that_breaks_costs_only_its_own_verdict():
+    def broken(rule, telemetry, fabric):
+        raise ZeroDivisionError("strange data")
+
+    made = not_ect_lab()
+    rules = [replace(BY_ID["path-marks"], judge=broken), BY_ID["not-ect"]]
+    shown = diagnose(made.telemetry, made.fabric, rules)
+    assert [v.outcome for v in shown.verdicts] == ["cannot_tell", "found"]
+    assert "strange data" in shown.verdicts[0].missing[0]
