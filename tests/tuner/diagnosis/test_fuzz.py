@@ -109,6 +109,8 @@ def judged(seed):
     made = planted(seed)
     telemetry, fabric = made.telemetry, made.fabric
     diagnosis = diagnose(telemetry, fabric, RULES)
+    broken = [v for v in diagnosis.verdicts for why in v.missing if "does not break" in why]
+    assert broken == []
     recommendations = recommend(diagnosis, telemetry, fabric)
     check_findings(diagnosis)
     for rec in recommendations:
