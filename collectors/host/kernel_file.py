@@ -30,7 +30,8 @@ class Unreadable(Exception):
 
 def _read(path: str, limit: int) -> bytes:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Regular kernel files do not care; what would wait for a writer must not hold up the rest.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             return os.read(handle, limit)
         finally:
