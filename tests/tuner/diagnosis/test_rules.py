@@ -242,3 +242,15 @@ def test_a_rule_that_breaks_costs_only_its_own_verdict():
     shown = diagnose(made.telemetry, made.fabric, rules)
     assert [v.outcome for v in shown.verdicts] == ["cannot_tell", "found"]
     assert "strange data" in shown.verdicts[0].missing[0]
+
+
+def test_a_sender_that_loses_nearly_everything_hears_too_little_but_is_named():
+    made = not_ect_lab()
+    ecn(made, 0, ect=0, not_ect=4)
+    [finding] = judge("not-ect", made).findings
+    assert finding.subject == made.ports[0]
+    ecn(made, 0, ect=3, not_ect=0)
+    made.telemetry.grow(rdma.SEQUENCE_NAK_RX, made.ports[0], 0)
+    [finding] = judge("not-ect", made).findings
+    assert finding.subject == made.ports[1]
+    assert finding.confidence <= 0.7

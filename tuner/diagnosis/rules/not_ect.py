@@ -14,6 +14,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 MIN_PACKETS: Final = 200  # at a receiver of data
 MIN_ANSWERS: Final = 10  # at a sender, which hears little more than acknowledgements
 MIN_SHARE: Final = 0.10
+UNHEARD: Final = -1.0  # share of a port that hears too few answers to tell
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -29,7 +30,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         if seen is None:
             missing.add("packets received by ECN field at a port's interface")
             continue
-        shares[port] = seen.not_ect / seen.total if seen.total >= MIN_ANSWERS else 0.0
+        shares[port] = seen.not_ect / seen.total if seen.total >= MIN_ANSWERS else UNHEARD
         if seen.total >= MIN_PACKETS and shares[port] >= MIN_SHARE:
             receivers.append(port)
     if receivers and not _marking_somewhere(telemetry):
@@ -58,8 +59,10 @@ def _judge_receiver(
         return None
     # Who hears answers that are not ECN-capable either is who sends that way.
     suspects = [p for p in shares if p != receiver and shares[p] >= MIN_SHARE]
-    hurt = [p for p in senders_to(telemetry, fabric, receiver) if p in suspects]
-    senders = hurt or suspects
+    losing = senders_to(telemetry, fabric, receiver)
+    hurt = [p for p in losing if p in suspects]
+    # Who loses so much that it hears next to nothing is no less suspect.
+    senders = hurt or suspects or [p for p in losing if shares.get(p) == UNHEARD]
     drops = telemetry.growth(interface.QUEUE_DROPS.name, queue)
     dropped = drops is not None and drops.total > 0
     evidence = [Evidence("ecn_enabled", queue, str(enabled.value), note=enabled.where)]
