@@ -196,6 +196,10 @@ def test_an_rdma_mtu_unlike_the_others():
     for port in made.ports:
         made.telemetry.put(port, "rdma_mtu_bytes", 4096)
     made.telemetry.put(made.ports[3], "rdma_mtu_bytes", 1024)
+    # Its interface has the MTU of the others: the RDMA MTU was read before a change.
+    assert judge("mtu-mismatch", made).outcome == "quiet"
+    for end in (made.netdevs[3], made.interfaces[3]):
+        made.telemetry.put(end, "mtu_bytes", 1100)
     [finding] = judge("mtu-mismatch", made).findings
     assert finding.subject == made.ports[3]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Port, Wire, display, link
+from collectors.model.entities import Entity, Interface, Netdev, Port, Wire, display, link
 from collectors.model.facts import Setting
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.place import cable_of, majority
@@ -34,7 +35,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     for port, setting in rdma.items():
         if usual is None or setting.value == usual or not isinstance(port, Port):
             continue
-        if cable_of(fabric, port) in findings:
+        if cable_of(fabric, port) in findings or _same_interface_mtu(fabric, port, mtus):
             continue
         findings[port] = found(
             rule,
@@ -48,6 +49,17 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     judged = compared > 0 or usual is not None
     missing = () if judged else ("MTU of both ends of a cable",)
     return verdict(rule, findings.values(), judged=judged, missing=missing)
+
+
+def _same_interface_mtu(fabric: FabricView, port: Port, mtus: Mapping[Entity, Setting]) -> bool:
+    """Tell whether the MTU of a RoCE port's interface is that of most others.
+
+    A RoCE port's MTU follows its interface's; another one is then only an older reading.
+    """
+    netdev = fabric.netdev_of(port)
+    own = mtus.get(netdev) if netdev is not None else None
+    of_hosts = {entity: s.value for entity, s in mtus.items() if isinstance(entity, Netdev)}
+    return own is not None and own.value == majority(of_hosts)
 
 
 def _ends(rule: Rule, fabric: FabricView, cable: Entity, one: Setting, two: Setting) -> Finding:
