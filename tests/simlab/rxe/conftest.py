@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -27,11 +27,10 @@ def lab():
 
 @dataclass
 class Product:
-    """Tuner and agents, and what the tuner said of each scenario."""
+    """Tuner and agents."""
 
     lab: Lab
     tuner: Tuner
-    said: dict[str, tuple[int, dict]] = field(default_factory=dict)
 
     def run(self, name: str) -> RunReport:
         self.lab.apply(read_scenario(name))
@@ -41,14 +40,12 @@ class Product:
         return report
 
     def suggest(self, name: str) -> tuple[int, dict]:
-        if name not in self.said:
-            began = time.monotonic()
-            self.run(name)
-            span = time.monotonic() - began - SETTLE_S
-            shown = self.tuner.run("suggest", "--since", f"{span:.0f}s", "--format", "json")
-            assert shown.returncode in (0, 3), shown.stderr
-            self.said[name] = shown.returncode, json.loads(shown.stdout)
-        return self.said[name]
+        began = time.monotonic()
+        self.run(name)
+        span = time.monotonic() - began - SETTLE_S
+        shown = self.tuner.run("suggest", "--since", f"{span:.0f}s", "--format", "json")
+        assert shown.returncode in (0, 3), shown.stderr
+        return shown.returncode, json.loads(shown.stdout)
 
     def status(self) -> dict[str, dict]:
         shown = self.tuner.run("status", "--format", "json")

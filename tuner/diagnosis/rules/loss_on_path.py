@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from collectors.model.catalogue import interface, rdma
+from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Entity, Port, Wire, display
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.place import cable_of, loss_signs
@@ -15,6 +15,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 MIN_EVENTS: Final = 5  # fewer are chance: a route change, a restart of a job
 MIN_SHARE: Final = 2e-4  # of packets received or sent
 CRITICAL_SHARE: Final = 1e-2
+DOUBT: Final = 5e-3  # by which two counts of the same packets may differ
 _RESPONDER: Final = (rdma.OUT_OF_SEQUENCE_RX,)
 _REQUESTER: Final = (rdma.SEQUENCE_NAK_RX, rdma.ACK_TIMEOUTS, rdma.IMPLIED_NAK_RX)
 
@@ -58,7 +59,8 @@ def _places(
         return [(next(iter(hurt_tx)), False, 0.85)]
     if len(hurt_rx) == 1 and len(hurt_tx) == 1:
         receiver, sender = next(iter(hurt_rx)), next(iter(hurt_tx))
-        if _vanishing(telemetry, fabric, sender) > _vanishing_to(telemetry, fabric, receiver):
+        after_receiver = _vanishing_to(telemetry, fabric, receiver)
+        if _vanishing(telemetry, fabric, sender) > after_receiver + DOUBT:
             return [(sender, False, 0.75)]
         return [(receiver, True, 0.7)]
     both = sorted(set(hurt_rx) & set(hurt_tx), key=lambda p: -(hurt_rx[p] + hurt_tx[p]))
@@ -80,13 +82,21 @@ def _vanishing_to(telemetry: Telemetry, fabric: FabricView, receiver: Port) -> f
 
 
 def _lost_between(telemetry: Telemetry, near: Wire | None, far: Wire | None) -> float:
+    """Return the share of packets sent at one end of a cable that the other end never saw.
+
+    The two ends are read at other moments, so totals err where traffic is steady and rates where
+    it comes and goes; what is lost shows in both, hence the smaller. IP counts behind whatever
+    loses packets after the interface has counted them.
+    """
     if near is None or far is None:
         return 0.0
     tx = telemetry.growth(interface.TX_PACKETS.name, near)
-    rx = telemetry.growth(interface.RX_PACKETS.name, far)
-    if tx is None or rx is None or not tx.rate:
-        return 0.0
-    return max(1 - rx.rate / tx.rate, 0.0)
+    shares = []
+    for metric in (interface.RX_PACKETS, ip.IP_RX):
+        rx = telemetry.growth(metric.name, far)
+        if tx is not None and rx is not None and tx.total and tx.rate:
+            shares.append(min(1 - rx.total / tx.total, 1 - rx.rate / tx.rate))
+    return max([0.0, *shares])
 
 
 def _finding(
