@@ -37,7 +37,7 @@ OPER_STATES: Final[Mapping[str, int]] = {
     "notpresent": 6,
     "lowerlayerdown": 7,
 }
-_FACTS_NS: Final = 30_000_000_000
+_FACTS_NS: Final = 10_000_000_000  # a wrong MTU must not look right for long
 # The kernel refuses these while the interface is down, and speed where there is none.
 _MAY_REFUSE: Final = frozenset({"carrier", "speed"})
 
