@@ -164,6 +164,22 @@ class Sflow(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Seconds = 10.0
 
 
+class Otlp(Struct, frozen=True, forbid_unknown_fields=True):
+    """A receiver of OTLP metrics over gRPC, for switches that push.
+
+    With an inventory of switches, only they are taken. A token is asked for as
+    `authorization: Bearer ...`; max_message_bytes: of one export, unpacked.
+    """
+
+    address: str = "0.0.0.0"  # noqa: S104  exporters send from other machines
+    port: TcpPort = 4317
+    interval: Seconds = 10.0
+    tls: MetricsTls | None = None
+    token_file: str = ""
+    token_env: str = ""
+    max_message_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 30)] = 16 << 20
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file.
 
@@ -182,6 +198,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     infiniband: tuple[InfiniBand, ...] = ()
     switches: Switches | None = None
     sflow: Sflow | None = None
+    otlp: Otlp | None = None
 
 
 def read_config(path: Path | None) -> Config:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent.config import CollectorConfig, Config
+from agent.config import CollectorConfig, Config, read_secret
 from agent.subnets import subnet_builder
 from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
 from collectors.host.registry import HOST_COLLECTORS
@@ -199,9 +199,43 @@ def _sflow(config: Config, file: str) -> Iterator[Job]:
     yield Job("sflow", build, row.interval, row.interval)
 
 
+def _otlp(config: Config, file: str) -> Iterator[Job]:
+    if config.otlp is None:
+        return
+    row = config.otlp
+    inventory = None
+    if config.switches is not None:
+        inventory = Path(file).parent / config.switches.inventory
+
+    def build() -> Collector:
+        from agent.schedule import read_clock
+        from agent.switches import pushers
+        from collectors.otlp.receiver import Options, OtlpReceiver, ServerTls
+        from collectors.targets.secret import Secret
+
+        token = None
+        if row.token_file or row.token_env:
+            token = Secret(read_secret(row.token_file, row.token_env, f"{file}: $.otlp"))
+        tls = ServerTls(row.tls.cert, row.tls.key, row.tls.client_ca) if row.tls else None
+        options = Options(
+            row.address,
+            row.port,
+            tls,
+            token,
+            row.interval,
+            row.max_message_bytes,
+        )
+        return OtlpReceiver(
+            read_clock, options, pushers(inventory) if inventory is not None else ()
+        )
+
+    yield Job("otlp", build, row.interval, row.interval)
+
+
 _SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (
     _host,
     _infiniband,
     _switches,
     _sflow,
+    _otlp,
 )

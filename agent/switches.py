@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from collectors.model.entities import Switch
 from collectors.model.reading import Collector
@@ -19,6 +19,9 @@ from collectors.targets.inventory import (
     read_inventory,
     read_secret,
 )
+
+if TYPE_CHECKING:
+    from collectors.otlp.receiver import Exporter
 
 TRANSPORTS: Final = ("gnmi", "sonic_db", "snmp", "config")  # the better source of a series first
 _HOLD_ROUNDS: Final = 3
@@ -192,6 +195,22 @@ class _Shared:
 def exporters(file: Path) -> dict[str, Switch]:
     """Return address -> switch of an inventory. Raises ConfigInvalid."""
     return {target.address: target.switch for target in read_inventory(file).targets}
+
+
+def pushers(file: Path) -> tuple[Exporter, ...]:
+    """Return the switches that may push OTLP. Raises ConfigInvalid."""
+    from collectors.otlp.receiver import Exporter
+    from collectors.targets.wanted import Wanted
+
+    return tuple(
+        Exporter(
+            target.switch,
+            target.address,
+            Wanted(target.include, target.exclude).wants,
+            expected=target.otlp,
+        )
+        for target in read_inventory(file).targets
+    )
 
 
 def builders(file: Path) -> Iterator[tuple[str, Callable[[], Collector], float]]:

@@ -29,7 +29,6 @@ from collectors.model.metric import Column
 from collectors.model.reading import Instant, Reading
 
 Gap = Callable[[str, str], None]
-_SKEW_NS: Final = 2 * 10**9
 _NEVER: Final = Instant(0, 0)
 _KEY_NAMES: Final = frozenset(
     {"name", "interface-id", "index", "id", "priority", "queue-number", "cmapName", "queue-type"}
@@ -119,7 +118,7 @@ class Decoder:
     def take(self, notification: Any, received: Instant) -> int:  # noqa: C901  the hot loop
         """Take one notification; return how many values it brought."""
         before = self.updates
-        when = self._when(notification.timestamp, received)
+        when = received.corrected(notification.timestamp)
         prefix = notification.prefix
         self._deletes(prefix, notification.delete)
         places = self._places.setdefault(prefix.SerializeToString(), {})
@@ -198,14 +197,6 @@ class Decoder:
             for schema, leaf in self._leaves.items()
             if any(schema == root or schema.startswith(root + "/") for root in roots)
         }
-
-    @staticmethod
-    def _when(device_ns: int, received: Instant) -> Instant:
-        """Return the device's time where it can be believed, else the time of receipt."""
-        behind = received.at_ns - device_ns
-        if abs(behind) > _SKEW_NS:
-            return received
-        return Instant(device_ns, received.mono_ns - behind)
 
     @staticmethod
     def _of_json(raw: bytes, column: Column) -> int | float | None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from collectors.model.entities import Entity
 from collectors.model.facts import Facts, Gap
 from collectors.model.metric import Column
+
+_SKEW_NS: Final = 2 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,16 @@ class Instant:
 
     at_ns: int
     mono_ns: int
+
+    def corrected(self, device_ns: int) -> Instant:
+        """Return the device's own time of what was received now, where it can be believed.
+
+        Devices send 0, times before 1970 or a clock that nobody set; then it is this moment.
+        """
+        behind = self.at_ns - device_ns
+        if abs(behind) > _SKEW_NS:
+            return self
+        return Instant(device_ns, self.mono_ns - behind)
 
 
 Clock: TypeAlias = Callable[[], Instant]

@@ -82,6 +82,8 @@ class SonicDb(Struct, frozen=True, forbid_unknown_fields=True):
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """One switch. config: a configuration in a backup folder, read for settings.
 
+    otlp: it pushes to this agent's OTLP receiver, so that its silence there is a gap.
+
     include, exclude: regular expressions on whole interface names.
     """
 
@@ -94,6 +96,7 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
     gnmi: Gnmi | None = None
     sonic_db: SonicDb | None = None
     config: str = ""
+    otlp: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -152,8 +155,8 @@ def _check(inventory: Inventory, file: str) -> None:
         if target.name in seen:
             raise ConfigInvalid(file, where, f"the name {target.name!r} stands twice")
         seen.add(target.name)
-        if not (target.snmp or target.gnmi or target.sonic_db or target.config):
-            raise ConfigInvalid(file, where, "needs one of snmp, gnmi, sonic_db, config")
+        if not (target.snmp or target.gnmi or target.sonic_db or target.config or target.otlp):
+            raise ConfigInvalid(file, where, "needs one of snmp, gnmi, sonic_db, config, otlp")
         if target.group and target.group not in inventory.groups:
             raise ConfigInvalid(file, f"{where}.group", f"no group {target.group!r} in $.groups")
         for name in (

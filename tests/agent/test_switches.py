@@ -15,6 +15,7 @@ from agent.commands import app
 from agent.config import parse_config
 from agent.once import read_once
 from agent.sources import jobs
+from collectors.model.reading import Instant
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.snmp_agent import SnmpAgent
@@ -151,3 +152,22 @@ def test_credentials_are_nowhere_to_be_seen(inventory, tmp_path):
     assert "no answer" in seen
     assert COMMUNITY not in seen
     assert PASSWORD not in seen
+
+
+def test_the_agent_takes_otlp_of_the_inventorys_switches(inventory):
+    """A switch that is to push and does not is a gap."""
+    rows = yaml.safe_load(inventory.read_text())
+    rows["targets"][0]["otlp"] = True
+    inventory.write_text(yaml.safe_dump(rows))
+    text = (
+        "agent: mgmt1\nswitches: {inventory: targets.yaml}\notlp: {address: 127.0.0.1, interval: 5}"
+    )
+    (job,) = [job for job in jobs(parse_config(text, "x"), str(inventory)) if job.name == "otlp"]
+    assert job.interval_s == 5
+    receiver = job.build()
+    try:
+        later = receiver._clock().mono_ns + 60 * 10**9
+        result = receiver.read(lambda: Instant(0, later))
+        assert [(gap.subject, gap.reason) for gap in result.gaps] == [("switch/leaf1", "silent")]
+    finally:
+        receiver.close()

@@ -25,13 +25,13 @@ from collectors.model.entities import Switch  # noqa: E402
 from collectors.model.reading import Instant  # noqa: E402
 from simlab.switches.gnmi_face import GnmiFace, pack  # noqa: E402
 from simlab.switches.gnmi_target import ENCODINGS, GnmiTarget  # noqa: E402
-from simlab.switches.pygnmi_env import VERSION, python  # noqa: E402
+from simlab.switches.own_environment import PYGNMI, python  # noqa: E402
 from simlab.switches.state import SwitchState  # noqa: E402
 from tests.bench.packet_parts.report import Report  # noqa: E402
 
 RUNS = 5
 SAMPLES = 30  # samples of the whole switch in the stream: five minutes at 10 s
-PYGNMI = """
+PARSER = """
 import json, struct, sys, time, statistics
 from pygnmi.client import telemetryParser
 from pygnmi.spec.v080 import gnmi_pb2
@@ -94,7 +94,7 @@ def ours(file: Path) -> tuple[float, int, int]:
 
 def theirs(file: Path) -> tuple[float, int]:
     done = subprocess.run(
-        [str(python()), "-c", PYGNMI, str(file), str(RUNS)],
+        [str(python(PYGNMI)), "-c", PARSER, str(file), str(RUNS)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout.strip().splitlines()[-1])
@@ -103,7 +103,7 @@ def theirs(file: Path) -> tuple[float, int]:
 
 def main() -> int:
     report = Report("gnmi")
-    report.title(f"a 64-port EOS switch, {SAMPLES} samples; ours to readings, pygnmi {VERSION}")
+    report.title(f"a 64-port EOS switch, {SAMPLES} samples; ours to readings, {PYGNMI[0]}")
     with tempfile.TemporaryDirectory() as folder:
         for encoding in ("PROTO", "JSON", "JSON_IETF"):
             file = Path(folder) / encoding

@@ -26,6 +26,7 @@ from collectors.model.catalogue.sources import (
     OC_IF,
     OC_QUEUE,
     ONYX_QOS,
+    PPCNT_UNIT,
     PRIORITIES,
     US,
     by_priority,
@@ -59,6 +60,7 @@ RX_BYTES = counter(
     snmp(f"{IF_HC}.6", "IF-MIB"),
     gnmi(f"{OC_IF}/in-octets"),
     sonic("SAI_PORT_STAT_IF_IN_OCTETS"),
+    otlp("nvswitch_interface_if_in_octets"),
     on=_ENDS,
 )
 TX_BYTES = counter(
@@ -69,6 +71,7 @@ TX_BYTES = counter(
     snmp(f"{IF_HC}.10", "IF-MIB"),
     gnmi(f"{OC_IF}/out-octets"),
     sonic("SAI_PORT_STAT_IF_OUT_OCTETS"),
+    otlp("nvswitch_interface_if_out_octets"),
     on=_ENDS,
 )
 RX_PACKETS = counter(
@@ -115,6 +118,7 @@ RX_DROPS = counter(
     snmp(f"{IF}.13", "IF-MIB", 32),
     gnmi(f"{OC_IF}/in-discards"),
     sonic("SAI_PORT_STAT_IF_IN_DISCARDS"),
+    otlp("nvswitch_interface_if_in_discards"),
     on=_ENDS,
 )
 TX_DROPS = counter(
@@ -125,6 +129,7 @@ TX_DROPS = counter(
     snmp(f"{IF}.19", "IF-MIB", 32),
     gnmi(f"{OC_IF}/out-discards"),
     sonic("SAI_PORT_STAT_IF_OUT_DISCARDS"),
+    otlp("nvswitch_interface_if_out_discards"),
     on=_ENDS,
 )
 RX_CRC_ERRORS = counter(
@@ -135,6 +140,7 @@ RX_CRC_ERRORS = counter(
     snmp(f"{DOT3}.11.1.2", "EtherLike-MIB"),
     snmp(f"{DOT3}.2.1.3", "EtherLike-MIB", 32),
     gnmi(f"{OC_IF}/in-fcs-errors"),
+    otlp("nvswitch_interface_dot3_stats_fcs_errors"),
     on=_ENDS,
 )
 CARRIER_DOWN = counter(
@@ -167,6 +173,7 @@ OPER_STATE = state(
     Source("netdev", "operstate"),
     snmp(f"{IF}.8", "IF-MIB", 32),
     gnmi("/interfaces/interface/state/oper-status"),
+    otlp("nvswitch_interface_oper_state", note="bitmap: 1 up, 2 down"),
     on=_ENDS,
 )
 SPEED = gauge(
@@ -191,6 +198,7 @@ QUEUE_TX_BYTES = counter(
     gnmi(f"{NXOS_QUEUE}/txBytes", "nxos"),
     gnmi(f"{JUNOS_QUEUE}/bytes", "junos"),
     sonic("SAI_QUEUE_STAT_BYTES"),
+    otlp("nvswitch_interface_tc_tx_octet"),
     on=_QUEUE,
 )
 QUEUE_TX_PACKETS = counter(
@@ -206,6 +214,7 @@ QUEUE_TX_PACKETS = counter(
     gnmi(f"{NXOS_QUEUE}/txPackets", "nxos"),
     gnmi(f"{JUNOS_QUEUE}/pkts", "junos"),
     sonic("SAI_QUEUE_STAT_PACKETS"),
+    otlp("nvswitch_interface_tc_tx_frames"),
     on=_QUEUE,
 )
 QUEUE_DROPS = counter(
@@ -322,6 +331,7 @@ PFC_RX_PAUSE = counter(
     snmp(f"{ONYX_QOS}.2.1.4", "MELLANOX-QOS-MIB", scale=MS),
     gnmi(f"{EOS_PFC}/pfc-on-total-rx-time", "eos", NS),
     *by_priority("sonic_db", "SAI_PORT_STAT_PFC_{p}_RX_PAUSE_DURATION_US", "sonic", US),
+    otlp("nvswitch_interface_sp_rx_pause_duration", US, note=PPCNT_UNIT),
     on=_PRIORITY,
 )
 PFC_TX_PAUSE = counter(
@@ -334,6 +344,7 @@ PFC_TX_PAUSE = counter(
     snmp(f"{CISCO_PFC}.4.1.3", "CISCO-PFC-EXT-MIB", scale=US),
     snmp(f"{ONYX_QOS}.2.1.6", "MELLANOX-QOS-MIB", scale=MS),
     *by_priority("sonic_db", "SAI_PORT_STAT_PFC_{p}_TX_PAUSE_DURATION_US", "sonic", US),
+    otlp("nvswitch_interface_sp_tx_pause_duration", US, note=PPCNT_UNIT),
     on=_PRIORITY,
 )
 PAUSE_RX_FRAMES = counter(
@@ -349,6 +360,7 @@ PAUSE_RX_FRAMES = counter(
     snmp(f"{DOT3}.10.1.3", "EtherLike-MIB", 32),
     gnmi(f"{OC_ETH}/in-mac-pause-frames"),
     sonic("SAI_PORT_STAT_PAUSE_RX_PKTS"),
+    otlp("nvswitch_interface_dot3_in_pause_frames"),
     on=_ENDS,
 )
 PAUSE_TX_FRAMES = counter(
@@ -364,6 +376,7 @@ PAUSE_TX_FRAMES = counter(
     snmp(f"{DOT3}.10.1.4", "EtherLike-MIB", 32),
     gnmi(f"{OC_ETH}/out-mac-pause-frames"),
     sonic("SAI_PORT_STAT_PAUSE_TX_PKTS"),
+    otlp("nvswitch_interface_dot3_out_pause_frames"),
     on=_ENDS,
 )
 

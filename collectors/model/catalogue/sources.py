@@ -89,4 +89,5 @@ NXOS_QUEUE: Final = (
 )
 JUNOS_QUEUE: Final = "/interfaces/interface/state/counters/out-queue"
 JUNOS_PFC: Final = "/interfaces/interface/ethernet/state/counters/jnx-pfc-statistics"
+PPCNT_UNIT: Final = "not stated by OTLP; the chip's register (PPCNT) counts microseconds"
 NVUE_PRIORITY: Final = "/qos/interfaces/interface/state/switch-priority/counters"

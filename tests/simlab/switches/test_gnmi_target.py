@@ -8,7 +8,7 @@ import pytest
 
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
-from simlab.switches.pygnmi_env import NoPygnmi, python
+from simlab.switches.own_environment import PYGNMI, NotInstalled, python
 from simlab.switches.state import SwitchState
 
 pytestmark = pytest.mark.lab_switch
@@ -47,8 +47,8 @@ print(json.dumps(found))
 @pytest.fixture(scope="module")
 def interpreter():
     try:
-        return python()
-    except (NoPygnmi, subprocess.SubprocessError) as lack:
+        return python(PYGNMI)
+    except (NotInstalled, subprocess.SubprocessError) as lack:
         pytest.skip(f"pygnmi cannot be installed: {lack}")
 
 
