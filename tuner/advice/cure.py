@@ -8,7 +8,8 @@ from typing import Final, TypeAlias
 from collectors.model.catalogue import interface, rdma
 from collectors.model.entities import Entity, Port, Wire, display, queue
 from collectors.model.facts import Value
-from tuner.advice.knobs import KNOBS
+from tuner.advice.knobs.catalogue import KNOBS
+from tuner.advice.knobs.knob import filled
 from tuner.advice.recommendation import Effect, Recommendation, Risk
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -36,9 +37,7 @@ def recommend_change(
 ) -> Recommendation:
     """Return the recommendation of a knob's change because of a finding."""
     knob = KNOBS[knob_name]
-    words = {"place": display(scope), "value": proposed, "current": "its former value"}
-    if current is not None:
-        words["current"] = current
+    how, undo = filled(knob, display(scope), proposed, current)
     return Recommendation(
         knob.name,
         scope,
@@ -52,8 +51,8 @@ def recommend_change(
         confidence,
         risk,
         knob.disruption,
-        knob.how.format(**words),
-        knob.undo.format(**words),
+        how,
+        undo,
         tuple(missing),
     )
 

@@ -21,6 +21,15 @@ def _routing(value: Value) -> Lines:
     return (("routing_engine", str(value)),)
 
 
+def _adaptive(value: Value) -> Lines:
+    """An engine that only NVIDIA's OpenSM has, with those that take over elsewhere."""
+    return (("routing_engine", f"{value},updn,minhop"),)
+
+
+def _quality_of_service(value: Value) -> Lines:
+    return (("qos", str(value)),)
+
+
 def _congestion(value: Value) -> Lines:
     """Congestion control with the values to begin a sweep from (LLNL opensm-cc-optimizer)."""
     return (
@@ -64,6 +73,8 @@ def _arbitration(value: Value) -> Lines:
 OPTIONS: Final[Mapping[str, Callable[[Value], Lines]]] = MappingProxyType(
     {
         "opensm_routing_engine": _routing,
+        "opensm_adaptive_routing": _adaptive,
+        "opensm_qos": _quality_of_service,
         "opensm_congestion_control": _congestion,
         "opensm_cc_marking_rate": _marking,
         "opensm_hoq_lifetime": _hoq,

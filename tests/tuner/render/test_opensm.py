@@ -8,7 +8,7 @@ import pytest
 from simlab.ib.fabrics import two_tier
 from simlab.ib.lab import IbLab
 from tuner.advice.cures.infiniband import ROUTING, SUBNET_MANAGER
-from tuner.advice.knobs import KNOBS
+from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.recommendation import Recommendation
 from tuner.render.opensm import (
     OPTIONS,
@@ -28,6 +28,8 @@ def recommended(knob, proposed, summary="because"):
 
 EVERY = [
     recommended("opensm_routing_engine", ROUTING),
+    recommended("opensm_adaptive_routing", "ar_updn"),
+    recommended("opensm_qos", "TRUE"),
     recommended("opensm_congestion_control", "TRUE"),
     recommended("opensm_cc_marking_rate", 31),
     recommended("opensm_hoq_lifetime", 20),
