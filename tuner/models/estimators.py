@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import stdtr
 from scipy.stats import beta, chi2, t
 
 from collectors.model.dcqcn import DcqcnParameters
@@ -23,6 +25,10 @@ _TAIL = (1 - LEVEL) / 2
 _MOST_FLOWS = 1e5
 _NORMAL = 1.645
 _RENEWAL_ERROR = 0.016  # of p, one standard error, from packet-simulator runs of 2-12 flows
+# How far a sender's share of a PFC incast lies from 1/k, one standard error: packet-simulator runs
+# of 2-12 senders with cables of 0-50 m and alpha 1/32-1/4 (seeds that no check or test uses).
+_SHARE_ERROR = 0.0018
+_CHANCE = np.geomspace(1e-3, 1e3, 31)  # variance of chance over variance of the window's edges
 
 
 class TooFewWindowsError(ValueError):
@@ -57,6 +63,42 @@ def _mean_half_width(values: Floats) -> tuple[float, float]:
     # Variance of a correlated series is underestimated by the part its mean took along.
     error *= math.sqrt(worth / (worth - 1)) if correlation > 0 else 1.0
     return float(t.ppf(1 - _TAIL, max(1.0, min(worth, count) - 1))) * error, error
+
+
+def _regular_mean(values: Floats) -> tuple[float, float, float]:
+    """Return the mean and its interval where service comes in turns, by chance, or in between.
+
+    A server that takes turns fills windows evenly but for where their edges fall: what one window
+    has too much its neighbour lacks, and the error of the mean shrinks with the span, not with its
+    square root. So window i is μ + e(i) − e(i−1) + c(i), edges e and chance c independent and
+    normal. The sine transform makes that covariance diagonal (eigenvalues 4·sin²(jπ/2(n+1)) of the
+    edges); how much is chance is unknown and averaged over, weighted by its likelihood.
+    """
+    count = len(values)
+    if np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return (float(values[0]),) * 3
+    rank = np.arange(1, count + 1)
+    sines = math.sqrt(2 / (count + 1)) * np.sin(math.pi * np.outer(rank, rank) / (count + 1))
+    edges = 4 * np.sin(math.pi * rank / (2 * (count + 1))) ** 2
+    ones, seen = sines.sum(axis=1), sines @ values
+    variance = (_CHANCE[:, None] + edges) / (1 + _CHANCE[:, None])
+    information = (ones**2 / variance).sum(axis=1)
+    means = (ones * seen / variance).sum(axis=1) / information
+    misfit = ((seen - means[:, None] * ones) ** 2 / variance).sum(axis=1)
+    free = count - 1
+    likelihood = -(np.log(variance).sum(axis=1) + np.log(information) + free * np.log(misfit)) / 2
+    weights = np.exp(likelihood - likelihood.max())
+    weights /= weights.sum()
+    errors = np.sqrt(misfit / free / information)
+
+    def quantile(share: float) -> float:
+        def excess(mean: float) -> float:
+            return float(weights @ stdtr(free, (mean - means) / errors)) - share
+
+        far = float(t.ppf(1 - share / 2 if share < 0.5 else (1 + share) / 2, free)) * errors.max()
+        return float(brentq(excess, means.min() - far, means.max() + far))
+
+    return float(weights @ means), quantile(_TAIL), quantile(1 - _TAIL)
 
 
 def _checked(values: Floats, least: int = 5) -> Floats:
@@ -169,29 +211,33 @@ def incast_degree(stall_ratios: Floats, sent_ratios: Floats | None = None) -> Es
 
     Works on pause durations (PFC) and XmitWait (InfiniBand) alike: k saturated senders are each
     stalled 1 − 1/k of the time. A paused port still finishes what its pipeline holds, so pauses
-    overstate k a little; with `sent_ratios` (bytes sent over what line rate carries, same
+    alone overstate k by 2-3 %; with `sent_ratios` (bytes sent over what line rate carries, same
     windows) k is 1 over their mean instead, and the stalls only tell that the sender had data.
+    How far real shares are from equal is part of the interval.
     Raises TooFewWindowsError, and ValueError where stalls and sending together leave the sender
     idle more than a tenth of the time.
     """
     stalled = _checked(stall_ratios)
     served = 1 - stalled
-    if sent_ratios is not None:
+    assumptions = ["all senders always have data", "the receiver drains at line rate"]
+    if sent_ratios is None:
+        assumptions.append("a stalled port sends nothing")
+    else:
         served = _checked(sent_ratios)
         idle = float(1 - served.mean() - stalled.mean())
         if idle > 0.1:
             raise ValueError(f"the sender was idle {idle:.0%} of the time: no saturated incast")
-    half, _ = _mean_half_width(served)
-    mean = float(served.mean())
+    mean, low, high = _regular_mean(served)
+    unequal = _NORMAL * _SHARE_ERROR * mean
 
     def degree(ratio: float) -> float:
         return 1 / min(max(ratio, 1 / _MOST_FLOWS), 1.0)
 
     return Estimate(
         degree(mean),
-        degree(mean + half),
-        degree(mean - half),
-        ("all senders always have data", "the receiver drains at line rate and serves them alike"),
+        degree(mean + math.hypot(high - mean, unequal)),
+        degree(mean - math.hypot(mean - low, unequal)),
+        tuple(assumptions),
     )
 
 

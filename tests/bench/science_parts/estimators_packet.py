@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ LINK, DELAY_S = 40e9, 1e-6
 ECN = EcnThresholds(5e3, 2000e3, 0.1)
 FLOWS = (2, 3, 4, 5, 6, 8, 10, 12)
 DRAWS_EACH, WINDOWS, WINDOW_S, WARM_S = 25, 16, 5e-3, 0.1
+INCAST_SEED = 71  # other draws than those that the estimator's share error was fitted to
 WIRE = Transport(payload_bytes=1000, header_bytes=0)
 
 
@@ -104,45 +105,53 @@ def checks() -> Iterator[Check]:
         predicted = marking_for_flows(PAPER, LINK, flows)
         yield near(f"marking cut by cut against packets, N={flows}", predicted, marking, 0.05)
         rtt = 4 * DELAY_S + serial_s + seen.queue_bytes * 8 / LINK
-        for draw in range(DRAWS_EACH):
-            part = seen.part(draw)
+        for number in range(DRAWS_EACH):
+            part = seen.part(number)
             estimate = marking_ratio(seen.marked[part], seen.packets[part])
             inside["marking probability"] += _holds(estimate, marking)
             inside["number of flows"] += _holds(flows_at_bottleneck(estimate, PAPER, LINK), flows)
             estimate = round_trip(seen.in_flight[part], seen.rate_bps[part])
             inside["round-trip time"] += _holds(estimate, rtt)
-    regular = (
-        "a saturated PFC incast serves its senders in regular turns, so the mean is far more exact "
-        "than the scatter of windows tells: the interval is conservative"
+    draw = np.random.default_rng(INCAST_SEED)
+    inside["incast degree, PFC"] = sum(
+        incast_holds(k, draw) for k in FLOWS for _ in range(DRAWS_EACH)
     )
-    inside["incast degree, PFC"] = sum(incast_draws(k) for k in FLOWS)
     bursts, loads = zip(*(burst_draws(k) for k in FLOWS), strict=True)
     inside["burst size"], inside["offered load"] = sum(bursts), sum(loads)
     draws = DRAWS_EACH * len(FLOWS)
     for name, hits in inside.items():
-        reason = regular if name.startswith("incast") else ""
-        yield between(
-            f"90 % interval covers, {name} (packets)", hits / draws, 0.85, 0.95, 0.90, reason
-        )
+        yield between(f"90 % interval covers, {name} (packets)", hits / draws, 0.85, 0.95, 0.90)
 
 
-def incast_draws(senders: int, windows: int = 20, window_s: float = 200e-6) -> int:
-    """Without DCQCN, k senders into one port: each is paused 1 − 1/k of the time."""
+def incast_holds(senders: int, draw: np.random.Generator, windows: int = 20) -> bool:
+    """Without DCQCN, k senders into one port: each is paused 1 − 1/k of the time.
+
+    Cables of 0 to 50 m beside the common delay, starts, the buffer's alpha and the length of the
+    windows are drawn: they decide in which rhythm the senders take turns.
+    """
+    alpha, window_s = float(draw.choice([1 / 32, 1 / 16, 1 / 8, 1 / 4])), draw.uniform(1e-4, 4e-4)
+    topology = star(senders + 1, rate_bps=LINK, delay_s=DELAY_S)
+    longer = {
+        at: replace(cable, delay_s=cable.delay_s + draw.uniform(0, 250e-9))
+        for at, cable in enumerate(topology.cables)
+    }
+    flows = [
+        Flow(src=k, dst=senders, size_bytes=10**9, start_s=draw.uniform(0, 1e-4))
+        for k in range(senders)
+    ]
     model = Model(
         congestion=CongestionControl(form=Form.OFF),
         transport=WIRE,
-        switch=SwitchModel(buffer_bytes=4 << 20, alpha=1 / 8),
+        switch=SwitchModel(buffer_bytes=4 << 20, alpha=alpha),
     )
-    topology = star(senders + 1, rate_bps=LINK, delay_s=DELAY_S)
-    sim = Simulation(topology, model, incast(range(senders), senders, 10**10), seed=2)
+    sim = Simulation(topology.with_cables(longer), model, traffic_of_flows(flows), seed=2)
     rows = []
-    for window in range(DRAWS_EACH * windows + 1):
+    for window in range(windows + 1):
         sim.run(2e-3 + window * window_s)
         sent = int(port_table(sim)["tx_bytes"][0])
         rows.append((paused_ps(sim)[0].sum() * 1e-12, sent * 8 / LINK))
     stalled, sending = np.diff(np.array(rows), axis=0).T / window_s
-    parts = [slice(at, at + windows) for at in range(0, len(stalled), windows)]
-    return sum(_holds(incast_degree(stalled[p], sending[p]), senders) for p in parts)
+    return _holds(incast_degree(stalled, sending), senders)
 
 
 def burst_draws(senders: int, windows: int = 40, spacing_s: float = 500e-6) -> tuple[int, int]:

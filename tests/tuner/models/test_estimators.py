@@ -70,6 +70,17 @@ def incast_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
     return incast_degree(1 - rng.binomial(200, 1 / senders, 100) / 200), senders
 
 
+def turns_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
+    """One packet in every turn of about k, anywhere in the turn, and turns of unequal length."""
+    senders, windows, packets = int(rng.integers(2, 13)), 20, 100.0
+    turn = senders * (1 + 0.0018 * rng.normal())
+    evenness = 10 ** rng.uniform(0, 4)
+    starts = np.cumsum(turn * rng.gamma(evenness, 1 / evenness, 1500)) - 4 * senders
+    at = starts + rng.uniform(0, turn, 1500)
+    counts, _ = np.histogram(at, np.arange(windows + 1) * packets)
+    return incast_degree(1 - counts / packets, counts / packets), senders
+
+
 def burst_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
     size, senders = 10 ** rng.uniform(5, 7), int(rng.integers(2, 16))
     peaks = rng.exponential(size, 60) * (1 - 1 / senders)
@@ -85,7 +96,7 @@ def evenness_draw(rng: np.random.Generator) -> tuple[Estimate, float]:
     "draw",
     [
         load_draw(0.0), load_draw(0.8), marking_draw, flows_draw, round_trip_draw, incast_draw,
-        burst_draw, evenness_draw,
+        turns_draw, burst_draw, evenness_draw,
     ],
 )  # fmt: skip
 def test_the_interval_holds_the_truth_nine_times_in_ten(draw: Draw) -> None:
