@@ -39,7 +39,12 @@ TunerAddress = Annotated[
 ]
 Source = Annotated[
     str,
-    typer.Option("--source", metavar="dir=PATH", help="a recording instead", show_default=False),
+    typer.Option(
+        "--source",
+        metavar="dir=PATH|prometheus=URL",
+        help="a recording, or a Prometheus-compatible database, instead",
+        show_default=False,
+    ),
 ]
 Since = Annotated[
     str,

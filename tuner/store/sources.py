@@ -1,7 +1,5 @@
-"""Where a window comes from: a recording or store folder, or a running tuner.
-
-A Prometheus-compatible database (`prometheus=URL`) will be one more kind here: it makes the same
-`Window`, and no command needs to know.
+"""Where a window comes from: a recording or store folder, a running tuner, or a time series
+database. All make the same `Window`, and no command needs to know.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ LOG: Final = logging.getLogger(__name__)
 DEFAULT_TUNER: Final = "127.0.0.1:9837"
 DEFAULT_SPAN_NS: Final = 300 * 10**9
 _UNITS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
-_KINDS: Final = "dir=PATH"
+_KINDS: Final = "dir=PATH or prometheus=URL"
 
 Progress: TypeAlias = Callable[[int], None]
 """Called now and then with the number of items that came."""
@@ -56,14 +54,15 @@ def open_window(
 ) -> tuple[Window, str]:
     """Return a window and the name of where it came from.
 
-    source: `dir=PATH`, or '' to ask the tuner at `tuner` (host:port, '' for this host's). since:
-    how far to look back, as `90s` or `10m`; '' is all of a folder, five minutes of a tuner. In
-    a folder, time ends with its newest item. Raises ConfigInvalid for a wrong option,
-    Unavailable or Denied where nothing can be read.
+    source: `dir=PATH`, `prometheus=URL`, or '' to ask the tuner at `tuner` (host:port, '' for
+    this host's). since: how far to look back, as `90s` or `10m`; '' is all of a folder, five
+    minutes of a tuner or database. In X
     """
     span_ns = parse_span(since) if since else None
     if source:
         kind, _, rest = source.partition("=")
+        if kind == "prometheus" and rest:
+            return _read_database(rest, span_ns or DEFAULT_SPAN_NS, progress), source
         if kind != "dir" or not rest:
             raise ConfigInvalid(source, "--source", f"must be {_KINDS}")
         store = _read_folder(Path(rest), progress)
@@ -146,6 +145,15 @@ def _translate(error: grpc.RpcError, target: str, what: str) -> FabricError:
     if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return Denied(f"tuner {target}", what, text)
     return Unavailable(f"tuner {target}", what, f"{code.name}: {text}")
+
+
+def _read_database(url: str, span_ns: int, progress: Progress | None) -> Window:
+    from tuner.store.prometheus import fetch_items
+
+    until_ns = time.time_ns() // 10**6 * 10**6  # a database counts milliseconds
+    since_ns = until_ns - span_ns
+    store = _memory(_counted(fetch_items(url, since_ns, until_ns), progress))
+    return store.window(since_ns, until_ns)
 
 
 def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
