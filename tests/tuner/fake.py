@@ -41,6 +41,7 @@ class FakeTelemetry:
     set_to: dict = field(default_factory=dict)
     known: dict = field(default_factory=dict)
     cables: list = field(default_factory=list)
+    stepped: dict = field(default_factory=dict)
     since_ns: int = SINCE
     until_ns: int = SINCE + int(SECONDS * 1e9)
 
@@ -70,6 +71,9 @@ class FakeTelemetry:
 
     def settings(self, entity):
         return self.set_to.get(entity, {})
+
+    def rates(self, metric, entity):
+        return self.stepped.get((metric, entity))
 
     def setting_all(self, name):
         return {e: s[name] for e, s in self.set_to.items() if name in s}

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from collectors.model.catalogue import infiniband as rows
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Entity, Interface, Port, Wire, link, wire_of
 from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.once import once
 from tuner.diagnosis.place import only_software_rdma
 from tuner.diagnosis.rule import grew
 from tuner.diagnosis.stall_graph import Root, StallGraph, stall_graph
@@ -63,15 +63,9 @@ class Credits:
         return sorted(root.victims, key=lambda wire: -self.graph.stalled[wire])
 
 
-_made: WeakKeyDictionary[Telemetry, Credits] = WeakKeyDictionary()
-
-
 def credit_waits(telemetry: Telemetry, fabric: FabricView) -> Credits:
     """Return the credits of a window; made once, several rules ask."""
-    known = _made.get(telemetry)
-    if known is None:
-        known = _made[telemetry] = _credits(telemetry, fabric)
-    return known
+    return once(telemetry, "credits", lambda: _credits(telemetry, fabric))
 
 
 def _credits(telemetry: Telemetry, fabric: FabricView) -> Credits:

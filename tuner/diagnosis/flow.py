@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Entity, Slot, Wire, priority, wire_of
+from collectors.model.entities import Entity, Interface, Slot, Switch, Wire, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.load import loads, swapped_switches
+from tuner.diagnosis.once import once
 from tuner.diagnosis.rule import grew
 from tuner.diagnosis.stall_graph import StallGraph, stall_graph
 from tuner.diagnosis.view import FabricView, Telemetry
 
 QUANTA_BITS: Final = 512  # IEEE 802.1Qbb: pause time counts in 512 bit times
 FULL_QUANTA: Final = 65535  # what most devices ask for in each XOFF frame
+MIN_FRAMES: Final = 100  # of PFC: fewer may differ between two ends by the moment of reading
+MIN_MARKS: Final = 100  # by all of a switch: fewer do not tell where its bytes pile up
 _FRAMES_TO_TIME_DOUBT: Final = "estimated from frames: at most 65535 quanta each"
 
 
@@ -39,18 +42,9 @@ class PriorityFlow:
     graph: StallGraph
 
 
-_made: WeakKeyDictionary[Telemetry, tuple[PriorityFlow, ...]] = WeakKeyDictionary()
-
-
 def pfc_flows(telemetry: Telemetry, fabric: FabricView) -> tuple[PriorityFlow, ...]:
-    """Return the flow control of each priority that has any counter, lowest first.
-
-    Several rules ask; it is made once for each window.
-    """
-    known = _made.get(telemetry)
-    if known is None:
-        known = _made[telemetry] = _flows(telemetry, fabric)
-    return known
+    """Return the flow control of each priority that has any counter, lowest first."""
+    return once(telemetry, "pfc_flows", lambda: _flows(telemetry, fabric))
 
 
 def _flows(telemetry: Telemetry, fabric: FabricView) -> tuple[PriorityFlow, ...]:
@@ -59,55 +53,69 @@ def _flows(telemetry: Telemetry, fabric: FabricView) -> tuple[PriorityFlow, ...]
         known = by_priority.setdefault(index, {})
         if stall.wire not in known or (stall.exact and not known[stall.wire].exact):
             known[stall.wire] = stall
-    loads = busy(telemetry)
+    busy = loads(telemetry, fabric).tx
+    depth = queue_depths(telemetry)
     return tuple(
         PriorityFlow(
             index,
             stalls,
-            stall_graph({w: s.share for w, s in stalls.items()}, loads, fabric),
+            stall_graph({w: s.share for w, s in stalls.items()}, busy, fabric, depth=depth),
         )
         for index, stalls in sorted(by_priority.items())
     )
-
-
-def busy(telemetry: Telemetry) -> dict[Wire, float]:
-    """Return the load of every egress whose bytes and speed are known, as a share of its rate."""
-    speeds = telemetry.latest_all(interface.SPEED.name)
-    loads: dict[Wire, float] = {}
-    for entity, growth in telemetry.growth_all(interface.TX_BYTES.name).items():
-        wire, speed = wire_of(entity), speeds.get(entity)
-        if wire is not None and speed is not None and speed.value > 0:
-            loads[wire] = min(growth.rate * 8 / speed.value, 1.0)
-    return loads
 
 
 def _pfc_stalls(telemetry: Telemetry, fabric: FabricView) -> Iterable[tuple[Stall, int]]:
     """Yield the stalls that counters tell of, the surest kind first.
 
     An egress knows how long it was paused (rx pause of its own port), else its peer knows how
-    long it paused it (tx pause of the other end), else frames bound it from above.
+    long it paused it (tx pause of the other end), else frames bound it from above. A switch that
+    has rx and tx of PFC exchanged is read the other way round, after all others.
     """
-    for slot, share, evidence in _shares(telemetry, interface.PFC_RX_PAUSE):
-        wire = wire_of(slot)
-        if wire is not None:
-            yield Stall(wire, share, evidence, exact=True), slot.index
-    for slot, share, evidence in _shares(telemetry, interface.PFC_TX_PAUSE):
-        own = wire_of(slot)
-        wire = fabric.peer(own) if own is not None else None
-        if wire is not None:
-            yield Stall(wire, share, evidence, exact=True), slot.index
-    speeds = telemetry.latest_all(interface.SPEED.name)
+    swapped = pfc_swapped(telemetry, fabric)
+    speeds = loads(telemetry, fabric).speeds
+    late: list[tuple[Stall, int]] = []
+    for metric, at_peer in ((interface.PFC_RX_PAUSE, False), (interface.PFC_TX_PAUSE, True)):
+        for slot, share, evidence in _shares(telemetry, metric):
+            own = wire_of(slot)
+            wrong = isinstance(own, Interface) and own.switch in swapped
+            wire = fabric.peer(own) if own is not None and at_peer != wrong else own
+            if wire is not None:
+                stall = Stall(wire, share, evidence, exact=not wrong)
+                if wrong:
+                    late.append((stall, slot.index))
+                else:
+                    yield stall, slot.index
     for metric, at_peer in ((interface.PFC_RX_FRAMES, False), (interface.PFC_TX_FRAMES, True)):
         for entity, growth in telemetry.growth_all(metric.name).items():
             own = wire_of(entity)
             speed = speeds.get(own) if own is not None else None
-            wire = fabric.peer(own) if at_peer and own is not None else own
-            if wire is None or speed is None or not speed.value or not isinstance(entity, Slot):
+            wrong = isinstance(own, Interface) and own.switch in swapped
+            wire = fabric.peer(own) if own is not None and at_peer != wrong else own
+            if wire is None or speed is None or not isinstance(entity, Slot):
                 continue
-            seconds = growth.total * FULL_QUANTA * QUANTA_BITS / speed.value
+            seconds = growth.total * FULL_QUANTA * QUANTA_BITS / speed
             share = min(seconds / growth.seconds, 1.0) if growth.seconds else 0.0
             evidence = grew(metric, entity, growth, _FRAMES_TO_TIME_DOUBT)
             yield Stall(wire, share, evidence, exact=False), entity.index
+    yield from late
+
+
+def pfc_swapped(telemetry: Telemetry, fabric: FabricView) -> frozenset[Switch]:
+    """Return the switches whose PFC frames match their peers' only with rx and tx exchanged."""
+
+    def found() -> frozenset[Switch]:
+        frames: list[dict[Wire, float]] = []
+        for metric in (interface.PFC_RX_FRAMES, interface.PFC_TX_FRAMES):
+            totals: dict[Wire, float] = {}
+            for slot, growth in telemetry.growth_all(metric.name).items():
+                wire = wire_of(slot)
+                if wire is not None:
+                    totals[wire] = totals.get(wire, 0.0) + growth.total
+            frames.append(totals)
+        return swapped_switches(frames[0], frames[1], fabric, MIN_FRAMES)
+
+    return once(telemetry, "pfc_swapped", found)
 
 
 def _shares(telemetry: Telemetry, metric: Metric) -> Iterable[tuple[Slot, float, Evidence]]:
@@ -117,16 +125,42 @@ def _shares(telemetry: Telemetry, metric: Metric) -> Iterable[tuple[Slot, float,
             yield entity, share, grew(metric, entity, growth)
 
 
-def ecn_marks(telemetry: Telemetry, wire: Entity) -> float | None:
-    """Return packets marked by all queues of an interface, None where nothing counts them."""
-    total = None
-    for entity, growth in telemetry.growth_all(interface.QUEUE_ECN_MARKED.name).items():
-        if wire_of(entity) == wire:
-            total = (total or 0.0) + growth.total
-    return total
+def ecn_marks(telemetry: Telemetry) -> Mapping[Entity, float]:
+    """Return packets marked by all queues of each interface of which they are counted."""
+
+    def found() -> dict[Entity, float]:
+        totals: dict[Entity, float] = {}
+        for entity, growth in telemetry.growth_all(interface.QUEUE_ECN_MARKED.name).items():
+            wire = wire_of(entity)
+            if wire is not None:
+                totals[wire] = totals.get(wire, 0.0) + growth.total
+        return totals
+
+    return once(telemetry, "ecn_marks", found)
 
 
-def paused_by(telemetry: Telemetry, wire: Wire, index: int) -> float:
-    """Return the share of time for which the peer of an egress kept it from sending."""
-    growth = telemetry.growth(interface.PFC_RX_PAUSE.name, priority(wire, index))
-    return min(growth.total / growth.seconds, 1.0) if growth and growth.seconds else 0.0
+def queue_depths(telemetry: Telemetry) -> Mapping[Wire, float]:
+    """Return how deep the queues of an egress get against the deepest of its switch (0 to 1).
+
+    The mean of what is known of two signs: packets marked, and the watermark of the last readings.
+    """
+
+    def found() -> dict[Wire, float]:
+        watermarks: dict[Wire, float] = {}
+        for slot, seen in telemetry.latest_all(interface.QUEUE_WATERMARK.name).items():
+            wire = wire_of(slot)
+            if wire is not None:
+                watermarks[wire] = max(watermarks.get(wire, 0.0), seen.value)
+        marks = {w: n for w, n in ecn_marks(telemetry).items() if isinstance(w, Interface)}
+        signs: dict[Wire, list[float]] = {}
+        for values, least in ((marks, MIN_MARKS), (watermarks, 1.0)):
+            most: dict[Entity, float] = {}
+            for wire, value in values.items():
+                if isinstance(wire, Interface):
+                    most[wire.switch] = max(most.get(wire.switch, 0.0), value)
+            for wire, value in values.items():
+                if isinstance(wire, Interface) and most[wire.switch] >= least:
+                    signs.setdefault(wire, []).append(value / most[wire.switch])
+        return {wire: sum(shares) / len(shares) for wire, shares in signs.items()}
+
+    return once(telemetry, "queue_depths", found)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from collectors.model.catalogue import ip, rdma
 from collectors.model.entities import Entity, Interface, Port, Slot, Wire, display, link, queue
-from collectors.model.facts import Value
+from collectors.model.facts import Setting, Value
 from tuner.diagnosis.view import FabricView, HostTelemetry, Telemetry
 
 K = TypeVar("K")
@@ -38,6 +38,24 @@ def egress_to(fabric: FabricView, telemetry: HostTelemetry, port: Port) -> Slot 
         if telemetry.settings(slot):
             return slot
     return None
+
+
+def egress_settings(telemetry: HostTelemetry, wire: Wire, index: int) -> dict[str, Setting]:
+    """Return the settings that hold for a priority's egress queue: the queue's, else the port's.
+
+    Queue and priority have one number unless the interface says otherwise; where that queue has
+    no settings of its own, those of the interface's only configured queue.
+    """
+    own = telemetry.settings(wire)
+    mapped = own.get("priority_to_queue")
+    if mapped is not None and isinstance(mapped.value, tuple) and index < len(mapped.value):
+        index = int(mapped.value[index])  # -1: as the priority
+    of_queues = [telemetry.settings(queue(wire, number)) for number in range(8)]
+    settings = of_queues[index] if 0 <= index < 8 else {}
+    if not settings:
+        configured = [known for known in of_queues if known]
+        settings = configured[0] if len(configured) == 1 else {}
+    return {**own, **settings}
 
 
 def interface_of(slot: Entity) -> Interface | None:

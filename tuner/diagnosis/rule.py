@@ -17,7 +17,7 @@ class Rule:
 
     id: word of the rule in findings and config. title: one line. finds, quiet_when,
     cannot_tell_when: the contract, for people; the tests have a case of each. refutes: what would
-    prove a finding of it wrong.
+    prove a finding of it wrong. answers: rows of the table of root causes (RULES.md) it covers.
     """
 
     id: str
@@ -28,6 +28,7 @@ class Rule:
     cannot_tell_when: str
     refutes: str
     judge: Callable[[Rule, Telemetry, FabricView], Verdict]
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class HostRule:
     cannot_tell_when: str
     refutes: str
     judge: Callable[[HostRule, HostTelemetry], Verdict]
+    answers: tuple[str, ...] = ()
 
 
 AnyRule = Rule | HostRule

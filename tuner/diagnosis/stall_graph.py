@@ -6,7 +6,8 @@ cable. That device stopped it for one of two reasons: a host does not drain what
 host is the root), or, in a switch, the egresses that the traffic leaves by are stalled themselves
 (the blame goes on) or full (that egress is the root). Blame of an upstream egress is split over
 the switch's stalled or busy egresses by how much each of them waits or carries; what comes to
-rest at a root is its score (science.md 7; Hawkeye, SIGCOMM 2025 for the wait-for weights).
+rest at a root is its score (wait-for weights as in Hawkeye, SIGCOMM 2025). Where marks or
+watermarks tell in which egress of a switch the bytes pile up, blame goes there.
 
 A cycle of egresses that are stalled nearly all the time is a deadlock: none of them will drain.
 """
@@ -23,6 +24,11 @@ from tuner.diagnosis.view import FabricView
 MIN_STALL: Final = 0.005  # share of time below which an egress counts as free
 BUSY: Final = 0.85  # of line rate: an egress that is full without being stalled
 DEADLOCK: Final = 0.90  # every member of a cycle waits at least this share
+PILED: Final = 0.5  # of the deepest queue of the switch: deep enough to be why it stops its peers
+MODERATE: Final = 0.3  # of line rate: an egress with less is not full at any time that matters
+_SHALLOW: Final = 0.05  # weight of an egress whose queue stays empty against the deepest
+_STEEP: Final = 4  # how much likelier the more loaded of two egresses is to have been full
+_MINOR: Final = 0.1  # of the likeliest exit's weight: less likely ones take no blame
 
 RootKind: TypeAlias = Literal["slow_receiver", "congested_egress", "unknown"]
 
@@ -71,17 +77,19 @@ def stall_graph(
     fabric: FabricView,
     *,
     min_stall: float = MIN_STALL,
+    depth: Mapping[Wire, float] | None = None,
 ) -> StallGraph:
     """Build the graph and find its roots, worst first.
 
     stalled: egress -> share of time in which it was not allowed to send (0 to 1). busy: egress ->
-    load as a share of its rate; absent where unknown.
+    load as a share of its rate; absent where unknown. depth: egress -> how deep its queue gets
+    against the deepest of the same switch (0 to 1); None where queues are not known at all.
     """
     waiting = {wire: share for wire, share in stalled.items() if share >= min_stall}
-    exits = _exits(waiting, busy)
+    exits = _exits(waiting, busy, depth)
     behind: dict[Wire, tuple[Edge, ...]] = {}
     for wire, share in waiting.items():
-        behind[wire] = tuple(_edges(wire, share, fabric, exits, waiting, busy))
+        behind[wire] = tuple(_edges(wire, share, fabric, exits))
     blame: dict[Wire, float] = {}
     victims: dict[Wire, dict[Wire, None]] = {}
     kinds: dict[Wire, RootKind] = {}
@@ -106,23 +114,34 @@ def device_of(wire: Wire) -> Entity:
     return Host(host_of(wire) or "")
 
 
-def _exits(waiting: Mapping[Wire, float], busy: Mapping[Wire, float]) -> dict[Entity, list[Wire]]:
-    """Return the egresses of each switch that may be why it stops its peers."""
-    found: dict[Entity, dict[Wire, None]] = {}
-    for wire in [*waiting, *(w for w, load in busy.items() if load >= BUSY)]:
+def _exits(
+    waiting: Mapping[Wire, float], busy: Mapping[Wire, float], depth: Mapping[Wire, float] | None
+) -> dict[Entity, dict[Wire, float]]:
+    """Return by switch the egresses that may be why it stops its peers, with their weights."""
+    deep = depth or {}
+    seen = {device_of(wire) for wire in deep}
+    likely: dict[Entity, dict[Wire, float]] = {}
+    spare: dict[Entity, dict[Wire, float]] = {}
+    for wire in {**waiting, **busy}:
         device = device_of(wire)
-        if isinstance(device, Switch):
-            found.setdefault(device, {})[wire] = None
-    return {device: list(wires) for device, wires in found.items()}
+        if not isinstance(device, Switch):
+            continue
+        piled = deep.get(wire, 0.0) if device in seen else 1.0
+        stall, load = waiting.get(wire, 0.0), busy.get(wire, 0.0)
+        full = load >= BUSY or (load >= MODERATE and device in seen and piled >= PILED)
+        if stall or full:
+            likely.setdefault(device, {})[wire] = (stall or load) * (piled + _SHALLOW)
+        elif depth is not None and load >= MODERATE:
+            spare.setdefault(device, {})[wire] = load**_STEEP
+    # A switch of which no egress is known to be full was full for a moment: by its most loaded.
+    return {**spare, **likely}
 
 
 def _edges(
     wire: Wire,
     share: float,
     fabric: FabricView,
-    exits: Mapping[Entity, list[Wire]],
-    waiting: Mapping[Wire, float],
-    busy: Mapping[Wire, float],
+    exits: Mapping[Entity, Mapping[Wire, float]],
 ) -> Iterable[Edge]:
     far = fabric.peer(wire)
     if far is None:
@@ -132,8 +151,9 @@ def _edges(
         yield Edge(wire, far, share)
         return
     # Lossless traffic does not go back out of the port that it came in by.
-    candidates = [exit_ for exit_ in exits.get(device, ()) if exit_ != far]
-    weights = {exit_: waiting.get(exit_, 0.0) or busy.get(exit_, 0.0) for exit_ in candidates}
+    weights = {exit_: w for exit_, w in exits.get(device, {}).items() if exit_ != far}
+    least = _MINOR * max(weights.values(), default=0.0)
+    weights = {exit_: weight for exit_, weight in weights.items() if weight >= least}
     total = sum(weights.values())
     for exit_, weight in weights.items():
         yield Edge(wire, exit_, share * weight / total)

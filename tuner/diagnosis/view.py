@@ -6,7 +6,7 @@ doctor knows of its own host, which is why rules under `host/` can run in both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from collectors.model.entities import Entity, Netdev, Port, Wire
@@ -105,6 +105,9 @@ class Telemetry(HostTelemetry, Protocol):
 
     def latest_all(self, metric: str) -> Mapping[Entity, Seen]:
         """Return the newest value at every entity that has it."""
+
+    def rates(self, metric: str, entity: Entity) -> tuple[Iterable[int], Iterable[float]] | None:
+        """Return growth per second from reading to reading: (wall clock of the later, rate)."""
 
     def setting_all(self, name: str) -> Mapping[Entity, Setting]:
         """Return one running setting of every entity that has it."""

@@ -38,11 +38,7 @@ class FactView:
 
     def setting_all(self, name: str, applies: Applies = "running") -> Mapping[Entity, Setting]:
         """Return one setting of every entity that has it."""
-        return {
-            entity: by_name[name]
-            for entity, by_name in self._settings[applies].items()
-            if name in by_name
-        }
+        return self._settings_by_name[applies].get(name, MappingProxyType({}))
 
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
@@ -124,6 +120,15 @@ class FactView:
                 if not fits(setting.name, setting.value):
                     continue  # nonsense is unknown, and costs no rule its judgement
                 found[setting.applies].setdefault(setting.entity, {})[setting.name] = setting
+        return found
+
+    @cached_property
+    def _settings_by_name(self) -> dict[Applies, dict[str, dict[Entity, Setting]]]:
+        found: dict[Applies, dict[str, dict[Entity, Setting]]] = {"running": {}, "next_boot": {}}
+        for applies, by_entity in self._settings.items():
+            for entity, settings in by_entity.items():
+                for name, setting in settings.items():
+                    found[applies].setdefault(name, {})[entity] = setting
         return found
 
     @cached_property

@@ -105,7 +105,12 @@ class GrowthMap(Mapping[Entity, Growth]):
 
     def every(self) -> Iterator[Growth]:
         """Yield all growths, in the order of the entities."""
-        return map(self._growth, range(len(self)))
+        return iter(self._all)
+
+    @cached_property
+    def _all(self) -> list[Growth]:
+        """All growths: several rules ask for them."""
+        return list(map(self._growth, range(len(self))))
 
     @cached_property
     def _rows(self) -> dict[str, Values]:

@@ -82,6 +82,7 @@ class Window(FactView):
         self._last_at = last_at_ns
         self._chosen: dict[str, Chosen] = {}
         self._growths: dict[str, GrowthMap] = {}
+        self._newest: dict[str, Mapping[Entity, Sample]] = {}
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -156,11 +157,14 @@ class Window(FactView):
 
     def latest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the newest value of a metric at every entity that has it."""
-        chosen = self._choice(metric)
-        return {
-            self._entities[number]: self._sample(chosen, place)
-            for place, number in enumerate(chosen.entity.tolist())
-        }
+        found = self._newest.get(metric)
+        if found is None:
+            chosen = self._choice(metric)
+            found = self._newest[metric] = {
+                self._entities[number]: self._sample(chosen, place)
+                for place, number in enumerate(chosen.entity.tolist())
+            }
+        return found
 
     def rates(self, metric: str, entity: Entity) -> tuple[Ints, Floats] | None:
         """Return growth per second between readings: (wall clock of the later one, rate).

@@ -16,9 +16,10 @@ BY_ID = {rule.id: rule for rule in RULES}
 
 def judge(rule_id, made):
     rule = BY_ID[rule_id]
+    telemetry = replace(made.telemetry)  # a window of its own: answers are kept by window
     if isinstance(rule, HostRule):
-        return rule.judge(rule, made.telemetry)
-    return rule.judge(rule, made.telemetry, made.fabric)
+        return rule.judge(rule, telemetry)
+    return rule.judge(rule, telemetry, made.fabric)
 
 
 def traffic(made, packets=100_000):

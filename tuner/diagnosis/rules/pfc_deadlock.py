@@ -44,7 +44,11 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                     "nothing: PFC deadlock",
                     [flow.stalls[wire].evidence for wire in cycle],
                     affected=cycle,
-                    explains=[("pause-root", wire) for wire in cycle],
+                    explains=[
+                        (name, wire)
+                        for wire in cycle
+                        for name in ("pause-root", "watchdog-fired", "queue-drops", "path-marks")
+                    ],
                 )
             )
     missing = () if flows else ("PFC pause time or frames of a priority",)
@@ -60,4 +64,5 @@ RULE: Final = Rule(
     cannot_tell_when="neither pause time nor PFC frames of any priority are known",
     refutes="traffic moves through the circle once its senders are stopped",
     judge=judge,
+    answers=("R8",),
 )
