@@ -165,9 +165,15 @@ def effect(item: Effect) -> str:
     """Return a prediction in one line."""
     if item.unit == "ratio":
         return f"{item.metric}: ×{item.low:.2f}..{item.high:.2f}"
+    if item.unit == "bps" and max(item.high, item.before or 0) >= 1e9:
+        before = "?" if item.before is None else f"{item.before / 1e9:.2f}"
+        return f"{item.metric}: {before} → {item.low / 1e9:.2f}..{item.high / 1e9:.2f} Gbit/s"
     if item.unit == "bps":
         before = "?" if item.before is None else f"{item.before / 1e6:.2f}"
         return f"{item.metric}: {before} → {item.low / 1e6:.2f}..{item.high / 1e6:.2f} Mbit/s"
+    if item.unit == "seconds":
+        before = "?" if item.before is None else f"{item.before:.4g}"
+        return f"{item.metric}: {before} → {item.low:.4g}..{item.high:.4g} s"
     before = "now unknown" if item.before is None else f"{item.before:.1f}"
     return f"{item.metric}: {before} → {item.low:.1f}..{item.high:.1f}"
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
+from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
 
 if TYPE_CHECKING:
+    from tuner.advice.outcome.measured import Measured
     from tuner.advice.recommendation import Recommendation
     from tuner.diagnosis.finding import Diagnosis
     from tuner.store.window import Window
@@ -29,8 +31,10 @@ class Advice:
     source: str
 
 
-def advise(window: Window, source: str) -> Advice:
-    """Return what the rules and cures say of a window."""
+def advise(window: Window, source: str, measured: Measured | None = None) -> Advice:
+    """Return what the rules and cures say of a window, and what a change is worth to the job."""
+    from tuner.advice.outcome.measured import Measured
+    from tuner.advice.outcome.money import with_outcome
     from tuner.advice.recommend import recommend
     from tuner.diagnosis.diagnose import diagnose
     from tuner.diagnosis.registry import RULES
@@ -38,7 +42,9 @@ def advise(window: Window, source: str) -> Advice:
 
     fabric = build_fabric(window)
     diagnosis = diagnose(window, fabric, RULES)
-    return Advice(window, diagnosis, recommend(diagnosis, window, fabric), source)
+    recommendations = recommend(diagnosis, window, fabric)
+    valued = with_outcome(recommendations, measured or Measured())
+    return Advice(window, diagnosis, valued, source)
 
 
 def suggest(
@@ -46,19 +52,27 @@ def suggest(
     source: Source = "",
     since: Since = "",
     answer: Answer = Format.table,
+    measured: MeasuredFiles = None,
+    step_time: StepTime = "",
+    communication: Communication = "",
+    gpus: Gpus = 0,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema and end")] = False,
 ) -> None:
     """Name what is wrong and recommend what to change.
 
     Exit codes: 0 no change to recommend, 3 recommendations, 1 error, 2 usage. A tuner with TLS:
-    FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files.
+    FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files. What is told of the
+    job (--measured, --step-time, --communication, --gpus) turns a predicted gain into bus
+    bandwidth, step time and GPU-hours per day.
     """
     if schema:
         from tuner.advice.document import json_schema
 
         print(_json(json_schema()))
         return
-    advice = _look(tuner, source, since)
+    with reporting():
+        job = measured_of(measured, step_time, communication, gpus)
+    advice = _look(tuner, source, since, job)
     if answer is Format.table:
         from tuner.cli import show
 
@@ -101,12 +115,12 @@ def explain(
     print(as_text(document, answer))
 
 
-def _look(tuner: str, source: str, since: str) -> Advice:
+def _look(tuner: str, source: str, since: str, measured: Measured | None = None) -> Advice:
     from tuner.cli.options import look
 
     with reporting():
         window, named = look(tuner, source, since)
-        return advise(window, named)
+        return advise(window, named, measured)
 
 
 def _document(advice: Advice) -> Any:

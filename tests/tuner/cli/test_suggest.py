@@ -109,3 +109,38 @@ def test_a_folder_of_something_else_is_told(tmp_path):
     shown = run("suggest", "--source", f"dir={tmp_path}")
     assert shown.exit_code == 2
     assert "no recording" in shown.stderr
+
+
+def test_what_is_told_of_the_job_gives_a_change_its_worth(lossy, tmp_path):
+    log = tmp_path / "run.log"
+    log.write_text(
+        "#  Rank  0 Group  0 Pid 1 on h1 device 0 [0x07] H100\n# size algbw busbw\n"
+        "  1048576  262144  float  sum  -1  100.5  10.43  20.0  0  99.1  10.5  19.9  0\n"
+    )
+    shown = run(
+        "suggest", "--source", f"dir={lossy}", "--format", "json", "--measured", str(log),
+        "--step-time", "800ms", "--communication", "40%", "--gpus", "64",
+    )  # fmt: skip
+    [rec] = msgspec.json.decode(shown.output, type=SuggestDocument).recommendations
+    predicted = {effect.metric: effect for effect in rec.predicted}
+    assert predicted["bus bandwidth"].before == 160e9
+    assert predicted["step time"].before == 0.8
+    assert 0 < predicted["GPU-hours regained per day"].after_high <= 64 * 24 * 0.4
+    assert not any("worth" in what for what in rec.missing)
+    bare = run("suggest", "--source", f"dir={lossy}", "--format", "json")
+    [rec] = msgspec.json.decode(bare.output, type=SuggestDocument).recommendations
+    assert any("--step-time" in what or "--communication" in what for what in rec.missing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--communication", "140%"], "--communication"),
+        (["--step-time", "soon"], "soon"),
+        (["--measured", "/nonesuch"], "--measured"),
+    ],
+)
+def test_wrong_words_about_the_job(lossy, arguments, word):
+    shown = run("suggest", "--source", f"dir={lossy}", *arguments)
+    assert shown.exit_code == 2
+    assert word in shown.stderr
