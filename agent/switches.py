@@ -23,7 +23,13 @@ from collectors.targets.inventory import (
 if TYPE_CHECKING:
     from collectors.otlp.receiver import Exporter
 
-TRANSPORTS: Final = ("gnmi", "sonic_db", "snmp", "config")  # the better source of a series first
+TRANSPORTS: Final = (
+    "gnmi",
+    "sonic_db",
+    "snmp",
+    "config",
+    "api",
+)  # the better source of a series first
 _HOLD_ROUNDS: Final = 3
 
 
@@ -74,6 +80,7 @@ class Switchboard:
             "gnmi": self._gnmi,
             "sonic_db": self._sonic_db,
             "config": self._config,
+            "api": self._api,
         }
         return build[transport](target, interval_s)
 
@@ -172,6 +179,31 @@ class Switchboard:
         del interval_s
         file = self._file.parent / target.config
         return ConfigFile(target.switch, target.platform, file)
+
+    def _api(self, target: Target, interval_s: float) -> Poller:
+        from collectors.configapi.http import Dial, Tls
+        from collectors.configapi.poller import APIS, OF_PLATFORM, ConfigApi
+
+        del interval_s
+        if target.api is None:
+            raise AssertionError(target.name)
+        row, ref = target.api, self._credentials(target.api.credentials)
+        api = APIS[row.protocol or OF_PLATFORM[target.platform]]
+        tls = None
+        if row.tls is not None:
+            files = row.tls
+            tls = Tls(files.ca, files.cert, files.key, files.server_name, files.trust_first)
+        where = self._where(row.credentials)
+        dial = Dial(
+            target.name,
+            target.address,
+            row.port or api.port,
+            tls,
+            ref.user,
+            read_secret(ref.password_env, ref.password_file, where),
+            row.timeout,
+        )
+        return ConfigApi(target.switch, api, dial, row.every)
 
 
 class _Shared:

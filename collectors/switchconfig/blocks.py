@@ -149,7 +149,7 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
 
 def whole(text: str | None) -> int | None:
     """Return text as a number, None where it is none."""
-    return int(text) if text is not None and text.isdigit() else None
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
 def pfc_tuple(priorities: Iterable[int]) -> tuple[bool, ...]:

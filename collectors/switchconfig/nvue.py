@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import yaml
 
@@ -16,6 +16,7 @@ ON: Final = {"on", "enable", "enabled", "true"}
 ROCE: Final = {"kmin_bytes": 150_000, "kmax_bytes": 1_501_500, "pmax_ratio": 1.0}
 ROCE_CLASSES: Final = (0, 3)
 ROCE_PRIORITY: Final = 3
+_DEEPEST: Final = 100  # no real configuration nests so far
 
 Words = tuple[tuple[str, ...], int]
 Profiles = dict[str, dict[int, list[tuple[str, str, int]]]]
@@ -145,23 +146,25 @@ def _lines(text: str, where: str) -> Iterator[Words]:
         yield from (line for line in commands if len(line[0]) > 1)
         return
     try:
-        documents = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError) as error:
         raise Malformed(where, "nvue configuration", "neither `nv set` lines nor YAML") from error
     for document in documents:
-        for entry in document if isinstance(document, list) else [document]:
-            if isinstance(entry, Mapping):
-                yield from _flatten(entry.get("set", entry), ())
+        entries = document.value if isinstance(document, yaml.SequenceNode) else [document]
+        for entry in entries:
+            if isinstance(entry, yaml.MappingNode):
+                inner = [value for name, value in entry.value if name.value == "set"]
+                yield from _flatten(inner[0] if inner else entry, (), 0)
 
 
-def _flatten(node: Any, words: tuple[str, ...]) -> Iterator[Words]:
-    if isinstance(node, Mapping):
-        for name, value in node.items():
-            yield from _flatten(value, (*words, str(name)))
-        if not node and len(words) > 1:
-            yield words, 0
-    elif len(words) >= 1:
-        text = (
-            {True: "on", False: "off"}.get(node, str(node)) if isinstance(node, bool) else str(node)
-        )
-        yield (*words, text), 0
+def _flatten(node: yaml.Node, words: tuple[str, ...], depth: int) -> Iterator[Words]:
+    """Yield the words of every leaf with its line; JSON is YAML, too."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(node, yaml.MappingNode):
+        for name, value in node.value:
+            yield from _flatten(value, (*words, str(name.value)), depth + 1)
+        if not node.value and len(words) > 1:
+            yield words, node.start_mark.line + 1
+    elif isinstance(node, yaml.ScalarNode) and words:
+        yield (*words, node.value), node.start_mark.line + 1

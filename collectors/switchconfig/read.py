@@ -16,6 +16,8 @@ from collectors.switchconfig.eos import parse_eos
 from collectors.switchconfig.junos import parse_junos
 from collectors.switchconfig.nvue import parse_nvue
 from collectors.switchconfig.nxos import parse_nxos
+from collectors.switchconfig.onyx import parse_onyx
+from collectors.switchconfig.openconfig import parse_openconfig
 
 NAME: Final = "switch_config"
 _PARSERS: Final[dict[str, Callable[[str, Switch, str], Reader]]] = {
@@ -23,6 +25,8 @@ _PARSERS: Final[dict[str, Callable[[str, Switch, str], Reader]]] = {
     "nxos": parse_nxos,
     "junos": parse_junos,
     "nvue": parse_nvue,
+    "onyx": parse_onyx,
+    "openconfig": parse_openconfig,
 }
 PLATFORMS: Final = (*_PARSERS, "sonic")
 

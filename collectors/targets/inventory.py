@@ -20,6 +20,7 @@ from collectors.targets.secret import Secret
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]
+API_PLATFORMS = ("eos", "nxos", "junos", "nvue", "openconfig")  # with a management API of their own
 Platform = Literal["eos", "nxos", "junos", "sonic", "nvue", "onyx", "openconfig", "other"]
 
 
@@ -79,6 +80,20 @@ class SonicDb(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Seconds = 5.0
 
 
+class Api(Struct, frozen=True, forbid_unknown_fields=True):
+    """The management API that the configuration is read from. protocol: the platform's own.
+
+    tls null is plain HTTP. every: seconds between looks; the configuration seldom changes.
+    """
+
+    credentials: str = ""
+    protocol: Literal["", "eapi", "nxapi", "nvue", "junos", "restconf"] = ""
+    port: TcpPort | None = None
+    tls: TlsFiles | None = TlsFiles()
+    timeout: Seconds = 20.0
+    every: Seconds = 600.0
+
+
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """One switch. config: a configuration in a backup folder, read for settings.
 
@@ -96,6 +111,7 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
     gnmi: Gnmi | None = None
     sonic_db: SonicDb | None = None
     config: str = ""
+    api: Api | None = None
     otlp: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -155,14 +171,20 @@ def _check(inventory: Inventory, file: str) -> None:
         if target.name in seen:
             raise ConfigInvalid(file, where, f"the name {target.name!r} stands twice")
         seen.add(target.name)
-        if not (target.snmp or target.gnmi or target.sonic_db or target.config or target.otlp):
-            raise ConfigInvalid(file, where, "needs one of snmp, gnmi, sonic_db, config, otlp")
+        ways = (target.snmp, target.gnmi, target.sonic_db, target.config, target.api, target.otlp)
+        if not any(ways):
+            names = "snmp, gnmi, sonic_db, config, api, otlp"
+            raise ConfigInvalid(file, where, f"needs one of {names}")
+        if target.api and not target.api.protocol and target.platform not in API_PLATFORMS:
+            why = f"name the protocol: platform {target.platform} has none of its own"
+            raise ConfigInvalid(file, f"{where}.api", why)
         if target.group and target.group not in inventory.groups:
             raise ConfigInvalid(file, f"{where}.group", f"no group {target.group!r} in $.groups")
         for name in (
             target.snmp.credentials if target.snmp else "",
             target.gnmi.credentials if target.gnmi else "",
             target.sonic_db.credentials if target.sonic_db else "",
+            target.api.credentials if target.api else "",
         ):
             if name and name not in inventory.credentials:
                 raise ConfigInvalid(file, where, f"no credentials {name!r} in $.credentials")

@@ -31,7 +31,10 @@ def test_intervals():
         (("name: leaf2", "name: leaf1"), "'leaf1' stands twice"),
         (("snmp: {credentials: lab}", "snmp: {credentials: lab, retries: 3}"), "retries"),
         (("{community_env: LAB_COMMUNITY}", "{community: hello}"), "community"),
-        (("sonic_db: {}", "exclude: ['(']"), "needs one of snmp, gnmi, sonic_db, config, otlp"),
+        (
+            ("sonic_db: {}", "exclude: ['(']"),
+            "needs one of snmp, gnmi, sonic_db, config, api, otlp",
+        ),
         (("group: pod1, sonic_db", "group: pod9, sonic_db"), "no group 'pod9'"),
         (("targets:", "targets: ["), "t.yaml:"),
     ],

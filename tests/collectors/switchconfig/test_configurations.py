@@ -22,10 +22,17 @@ def place(entity):
     match entity:
         case Slot(Interface(_, name), kind, index):
             return f"{name} {kind} {index}"
+        case Slot(Switch(), kind, index):
+            return f"switch {kind} {index}"
         case Interface(_, name):
             return name
         case _:
             return "switch"
+
+
+def line_or_path(where):
+    last = where.rpartition(":")[2]
+    return int(last) if last.isdigit() else last
 
 
 def plain(value):
@@ -38,7 +45,7 @@ def test_case(folder):
     (file,) = folder.glob("input.*")
     facts = read_configuration(expected["platform"], file, LEAF)
     found = {
-        (place(row.entity), row.name): (plain(row.value), int(row.where.rpartition(":")[2]))
+        (place(row.entity), row.name): (plain(row.value), line_or_path(row.where))
         for row in facts.settings
     }
     assert len(found) == len(facts.settings)
@@ -71,8 +78,8 @@ def test_expand(text, expected):
 
 
 def test_a_platform_without_a_parser_is_said_so():
-    with pytest.raises(NotSupported, match="no parser for platform 'onyx'"):
-        parse_configuration("onyx", "", LEAF, "x")
+    with pytest.raises(NotSupported, match="no parser for platform 'other'"):
+        parse_configuration("other", "", LEAF, "x")
 
 
 VOCABULARY = """interface Ethernet1 random-detect ecn qos map dscp 26 to traffic-class x { } ; [ ]
