@@ -1,4 +1,9 @@
-"""Runs each collector in a thread of its own, so that none can cost the others.
+"""Runs collectors on threads so that none can cost the others.
+
+The sources of this host share a thread: their passes begin together and follow one another,
+because waking a thread on a cold processor costs more than most passes do. A pass that holds
+the others up keeps the thread for itself, from then on, and they go on with a new one. Every
+other source waits for a network and has a thread of its own from the start.
 
 A pass that overruns its deadline is counted and left alone: threads cannot be killed, and a
 second one would hang where the first does. The collector starts again once it has returned.
@@ -32,6 +37,7 @@ _log: Final = logging.getLogger("agent.schedule")
 _FREE_FAILURES: Final = 2  # in a row before the interval grows
 _BACKOFF_MOST_S: Final = 300.0
 _STAGGER_S: Final = 0.01  # passes at the same moment would only fight for the interpreter's lock
+_PATIENCE_S: Final = 0.5  # that a pass may hold up the others of its thread
 _REASONS: Final = (
     (NotSupported, "not_supported"),
     (Denied, "denied"),
@@ -69,14 +75,23 @@ def backoff_s(interval_s: float, failures: int, reason: str) -> float:
 
 @dataclass
 class _Worker:
-    """A job's thread and what the schedule must know of it."""
+    """A job and what the schedule must know of it."""
 
     job: Job
-    thread: threading.Thread | None = None
+    due: float = 0.0  # monotonic start of the next pass
     started: float | None = None  # monotonic start of the pass under way
     late: bool = False
     failures: int = 0
     last_error: str = ""
+    collector: Collector | None = None
+
+
+@dataclass
+class _Lane:
+    """A thread and the workers whose passes it runs, one after the other."""
+
+    workers: list[_Worker]
+    thread: threading.Thread | None = None
 
 
 class Schedule:
@@ -95,6 +110,7 @@ class Schedule:
         clock: Clock = read_clock,
     ) -> None:
         self._workers = [_Worker(job) for job in jobs]
+        self._lanes: list[_Lane] = []
         self._snapshot = snapshot
         self._publish = publish
         self._host = host
@@ -105,17 +121,30 @@ class Schedule:
             snapshot.register(job.name, job.interval_s)
 
     def start(self) -> None:
-        """Start every worker; the first passes begin at once, one shortly after the other."""
-        for place, worker in enumerate(self._workers):
+        """Start the threads; the first passes begin at once, one shortly after the other."""
+        shared = [worker for worker in self._workers if worker.job.host]
+        alone = [[worker] for worker in self._workers if not worker.job.host]
+        for place, workers in enumerate([shared, *alone] if shared else alone):
             begin = time.monotonic() + place * _STAGGER_S
-            worker.thread = threading.Thread(
-                target=self._run, args=(worker, begin), name=worker.job.name, daemon=True
-            )
-            worker.thread.start()
+            for worker in workers:
+                worker.due = begin
+            self._open_lane(workers)
+
+    def _open_lane(self, workers: list[_Worker]) -> None:
+        lane = _Lane(workers)
+        name = workers[0].job.name if len(workers) == 1 else "host"
+        lane.thread = threading.Thread(target=self._run, args=(lane,), name=name, daemon=True)
+        self._lanes.append(lane)
+        lane.thread.start()
 
     def check_deadlines(self) -> None:
-        """Count the passes that have overrun since the last call; call it a few times a second."""
+        """Count the passes that have overrun since the last call; call it a few times a second.
+
+        A pass that holds up the others of its thread loses them to a new one.
+        """
         now = time.monotonic()
+        for lane in list(self._lanes):
+            self._relieve(lane, now)
         for worker in self._workers:
             with self._lock:
                 overrun = (
@@ -131,21 +160,38 @@ class Schedule:
                 _log.warning("%s: %s", worker.job.name, why)
                 self._publish(worker.job.name, self._failure(worker.job, "deadline", why))
 
+    def _relieve(self, lane: _Lane, now: float) -> None:
+        """Give a new thread to those that wait behind a slow pass."""
+        with self._lock:
+            slow = next((w for w in lane.workers if w.started is not None), None)
+            if slow is None or slow.started is None or len(lane.workers) == 1:
+                return
+            if now - slow.started <= min(_PATIENCE_S, slow.job.deadline_s):
+                return
+            waiting = [worker for worker in lane.workers if worker is not slow]
+            lane.workers = [slow]
+        _log.info("%s: is slow, and has a thread of its own from now on", slow.job.name)
+        self._open_lane(waiting)
+
     def stop(self, timeout_s: float) -> tuple[str, ...]:
         """Start nothing more, wait for what is under way, and name what did not return."""
         self._stop.set()
         until = time.monotonic() + timeout_s
-        for worker in self._workers:
-            if worker.thread:
-                worker.thread.join(max(0.0, until - time.monotonic()))
-        return tuple(w.job.name for w in self._workers if w.thread and w.thread.is_alive())
+        hanging: list[str] = []
+        for lane in self._lanes:
+            if lane.thread is None:
+                continue
+            lane.thread.join(max(0.0, until - time.monotonic()))
+            if lane.thread.is_alive():
+                hanging += [w.job.name for w in lane.workers if w.started is not None]
+        return tuple(hanging)
 
     def run_once(self, timeout_s: float) -> None:
         """Run one pass of each job side by side and return when all are done or late."""
         threads = []
         for worker in self._workers:
             thread = threading.Thread(
-                target=self._pass, args=(worker, None), name=worker.job.name, daemon=True
+                target=self._pass, args=(worker,), name=worker.job.name, daemon=True
             )
             thread.start()
             threads.append(thread)
@@ -160,32 +206,39 @@ class Schedule:
             for thread in threads:
                 thread.join(0.02)
 
-    def _run(self, worker: _Worker, begin: float) -> None:
-        collector: Collector | None = None
-        job = worker.job
-        due = begin
-        self._stop.wait(max(0.0, due - time.monotonic()))
+    def _run(self, lane: _Lane) -> None:
         while not self._stop.is_set():
-            collector, reason = self._pass(worker, collector)
-            now = time.monotonic()
-            if reason:
-                due = now + backoff_s(job.interval_s, worker.failures, reason)
+            worker = min(lane.workers, key=lambda worker: worker.due)
+            wait_s = worker.due - time.monotonic()
+            if wait_s > 0:
+                self._stop.wait(wait_s)
             else:
-                due += job.interval_s
-                if due <= now:  # missed starts are skipped, not made up for
-                    due = now + job.interval_s - (now - due) % job.interval_s
-            self._stop.wait(due - now)
-        _close(collector)
+                self._turn(worker)
+        for worker in lane.workers:
+            _close(worker)
 
-    def _pass(self, worker: _Worker, collector: Collector | None) -> tuple[Collector | None, str]:
-        """Run one pass; return the collector to go on with and the reason of a failure."""
+    def _turn(self, worker: _Worker) -> None:
+        """Run one pass and set when the next is due."""
+        reason = self._pass(worker)
+        interval_s = worker.job.interval_s
+        now = time.monotonic()
+        if reason:
+            worker.due = now + backoff_s(interval_s, worker.failures, reason)
+            return
+        worker.due += interval_s
+        if worker.due <= now:  # missed starts are skipped, not made up for
+            worker.due = now + interval_s - (now - worker.due) % interval_s
+
+    def _pass(self, worker: _Worker) -> str:
+        """Run one pass; return the reason of a failure, '' for none."""
         job = worker.job
         began = time.monotonic()
         with self._lock:
             worker.started, worker.late = began, False
         try:
-            collector = collector or job.build()
-            seen = collector.read(self._clock)
+            if worker.collector is None:
+                worker.collector = job.build()
+            seen = worker.collector.read(self._clock)
         except Exception as error:  # noqa: BLE001  whatever it is, it costs this collector only
             reason = reason_of(error)
             text = (
@@ -196,8 +249,8 @@ class Schedule:
                 self._snapshot.failed(job.name, reason, text, time.monotonic() - began)
             self._report(worker, reason, text, error)
             self._publish(job.name, self._failure(job, reason, text))
-            _close(collector)
-            return None, reason
+            _close(worker)
+            return reason
         now = self._clock()
         with self._lock:
             worker.started = None
@@ -206,7 +259,7 @@ class Schedule:
             _log.info("%s: answers again", job.name)
         worker.failures, worker.last_error = 0, ""
         self._publish(job.name, seen)
-        return collector, ""
+        return ""
 
     def _failure(self, job: Job, reason: str, text: str) -> Pass:
         return Pass(gaps=(Gap(f"host/{self._host}", job.name, "pass", reason, text),))
@@ -220,8 +273,9 @@ class Schedule:
             _log.warning("%s: %s", worker.job.name, text, exc_info=trace)
 
 
-def _close(collector: Collector | None) -> None:
-    close = getattr(collector, "close", None)
+def _close(worker: _Worker) -> None:
+    close = getattr(worker.collector, "close", None)
+    worker.collector = None
     if close is not None:
         with contextlib.suppress(Exception):
             close()

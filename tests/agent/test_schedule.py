@@ -35,8 +35,8 @@ class Counting:
         self.closed += 1
 
 
-def job(collector, interval=0.01, deadline=1.0, build=None):
-    return Job(collector.name, build or (lambda: collector), interval, deadline)
+def job(collector, interval=0.01, deadline=1.0, build=None, host=False):
+    return Job(collector.name, build or (lambda: collector), interval, deadline, host=host)
 
 
 class Run:
@@ -72,11 +72,12 @@ def raising(error):
     return act
 
 
-def test_hanging_collector_costs_only_itself():
+@pytest.mark.parametrize("host", [False, True], ids=["own threads", "shared thread"])
+def test_hanging_collector_costs_only_itself(host):
     gate = threading.Event()
     hangs = Counting("hangs", lambda n: gate.wait(20) and None)
     good = Counting("good")
-    with Run(job(hangs, deadline=0.05), job(good)) as run:
+    with Run(job(hangs, deadline=0.05, host=host), job(good, host=host)) as run:
         run.until(lambda: run.outcome("hangs").overruns == 1)
         before = good.passes
         run.until(lambda: good.passes > before + 5)
@@ -100,9 +101,10 @@ def test_hanging_collector_costs_only_itself():
         (ZeroDivisionError("x"), "internal"),
     ],
 )
-def test_failing_collector_costs_only_itself(error, reason):
+@pytest.mark.parametrize("host", [False, True], ids=["own threads", "shared thread"])
+def test_failing_collector_costs_only_itself(error, reason, host):
     bad, good = Counting("bad", raising(error)), Counting("good")
-    with Run(job(bad), job(good)) as run:
+    with Run(job(bad, host=host), job(good, host=host)) as run:
         run.until(lambda: run.outcome("bad").failures and good.passes > 5)
         outcome = run.outcome("bad")
         assert set(outcome.failures) == {reason}
@@ -112,6 +114,45 @@ def test_failing_collector_costs_only_itself(error, reason):
         assert run.outcome("good").success
     assert bad.closed >= 1
     assert good.closed == 1
+
+
+def test_sources_of_this_host_follow_one_another_on_one_thread():
+    threads: dict[str, set[str]] = {"a": set(), "b": set(), "switch": set()}
+
+    def note(name):
+        return lambda _: threads[name].add(threading.current_thread().name)
+
+    fast, slow = Counting("a", note("a")), Counting("b", note("b"))
+    switch = Counting("switch", note("switch"))
+    jobs = (job(fast, 0.02, host=True), job(slow, 0.06, host=True), job(switch))
+    with Run(*jobs) as run:
+        run.until(lambda: slow.passes > 3 and switch.passes)
+    assert threads == {"a": {"host"}, "b": {"host"}, "switch": {"switch"}}
+    assert fast.passes > 2 * slow.passes
+    assert (fast.closed, slow.closed, switch.closed) == (1, 1, 1)
+
+
+def test_a_pass_that_holds_up_others_keeps_its_thread_to_itself():
+    gate = threading.Event()
+    seen: list[tuple[str, int]] = []
+
+    def note(n):
+        seen.append((threading.current_thread().name, threading.get_ident()))
+
+    def stall(n):
+        note(n)
+        if n == 1:
+            gate.wait(20)
+
+    stalls, good = Counting("stalls", stall), Counting("good", note)
+    with Run(job(stalls, deadline=5, host=True), job(good, host=True)) as run:
+        run.until(lambda: good.passes > 2, "the other's pass")
+        assert run.outcome("stalls").overruns == 0  # long before its deadline
+        gate.set()
+        run.until(lambda: stalls.passes > 2)
+    of_stalls = {ident for _, ident in seen[:1]}
+    assert len({ident for _, ident in seen}) == 2
+    assert of_stalls != {seen[1][1]}
 
 
 def test_source_that_cannot_be_opened_is_tried_again():
@@ -210,10 +251,11 @@ def test_gaps_are_counted_by_reason_and_facts_kept():
     assert outcome.success  # a partial pass is a success with gaps
 
 
-def test_stop_names_what_hangs():
+@pytest.mark.parametrize("host", [False, True], ids=["own threads", "shared thread"])
+def test_stop_names_what_hangs(host):
     gate = threading.Event()
     hangs, good = Counting("hangs", lambda n: gate.wait(20) and None), Counting("good")
-    run = Run(job(hangs), job(good))
+    run = Run(job(hangs, host=host), job(good, host=host))
     run.schedule.start()
     run.until(lambda: hangs.passes and good.passes)
     began = time.monotonic()
