@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
 from simlab.packet.build_ports import fill_ports, fill_switches
-from simlab.packet.parameters import CnpMode, Form, Model, Spread
+from simlab.packet.parameters import CnpMode, CongestionControl, Form, Model, Spread
 from simlab.packet.routing import Routes, build_routes, hashed_paths
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
@@ -32,7 +32,7 @@ class State:
     f: Floats
     ports: int
     switches: int
-    profiles: dict[float, int]
+    profiles: dict[tuple[float, int], int]  # (line rate, host with its own settings or -1)
     qps: int
     qp_slots: int
     messages: int
@@ -84,9 +84,10 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     first_port = space.take(ports * at.PORT_WORDS) | 0
     switches = space.take(len(topology.switches) * at.SWITCH_WORDS)
     nics = host_ports(topology)
-    rates = sorted({topology.cables[port // 2].rate_bps for port in nics.values()})
-    profiles = {rate: space.take(at.RP_WORDS) for rate in rates}
-    cct = space.take(max(1, len(model.congestion.cct)))
+    kinds = sorted({_profile_key(topology, model, node, port) for node, port in nics.items()})
+    profiles = {kind: space.take(at.RP_WORDS) for kind in kinds}
+    controls = [model.congestion_at(node) for _, node in kinds]
+    tables = [space.take(max(1, len(control.cct))) for control in controls]
     table = space.take(routes.table.size)
     groups = space.take(len(routes.groups))
     hops = sum(len(f) + len(b) for f, b in paths)
@@ -131,7 +132,8 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     _fill_header(s, model)
     fill_ports(s, topology, model, first_port, switches)
     fill_switches(s, topology, model, first_port, switches)
-    _fill_profiles(state, model, cct)
+    for number, (control, cct) in enumerate(zip(controls, tables, strict=True)):
+        _fill_profile(state, number, control, cct)
     port_row = first_port + routes.groups * at.PORT_WORDS
     s[groups : groups + len(routes.groups)] = np.where(_is_count(routes), routes.groups, port_row)
     s[table : table + routes.table.size] = (routes.table + groups).ravel()
@@ -252,49 +254,51 @@ def _fill_header(s: Ints, model: Model) -> None:
         at.INFINIBAND: model.infiniband is not None,
         at.HURRY: model.congestion.increase_hurries,
         at.WINDOW_PACKETS: wire.window_packets,
-        at.RECEIVE_REQUESTS: model.host.receive_requests,
-        at.RECEIVE_INTERVAL: ps(model.host.receive_interval_s),
     }
     for word, value in values.items():
         s[word] = int(value)
 
 
-def _fill_profiles(state: State, model: Model, cct: int) -> None:
-    control = model.congestion
+def _profile_key(topology: Topology, model: Model, node: int, port: int) -> tuple[float, int]:
+    own = model.nic_at(node).congestion is not None
+    return topology.cables[port // 2].rate_bps, node if own else -1
+
+
+def _fill_profile(state: State, number: int, control: CongestionControl, cct: int) -> None:
     p = control.dcqcn
     for index, delay in enumerate(control.cct):
         state.s[cct + index] = round(delay * 256)
-    for number, (line, row) in enumerate(state.profiles.items()):
-        floats = number * at.RP_FLOATS
-        values = {
-            at.RP_FORM: _FORM[control.form],
-            at.RP_ALPHA_PERIOD: max(1, ps(p.alpha_period_s)),
-            at.RP_WINDOW: max(1, ps(p.cut_window_s)),
-            at.RP_WINDOW_OFFSET: ps(control.monitor_offset_s),
-            at.RP_TIMER: max(1, ps(p.increase_timer_s)),
-            at.RP_BYTES: 0 if p.byte_counter_bytes is None else round(p.byte_counter_bytes),
-            at.RP_STAGES: p.recovery_stages,
-            at.RP_AI: round(p.ai_bps),
-            at.RP_HAI: round(p.hai_bps),
-            at.RP_MIN: max(1, round(p.min_rate_bps)),
-            at.RP_MAX: round(min(line, p.max_rate_bps or line)),
-            at.RP_FIRST: round(p.first_cnp_rate_bps or 0),
-            at.RP_CLAMP: int(p.clamp_target),
-            at.RP_CLAMP_TIMER: int(p.clamp_target_after_timer),
-            at.RP_FLOAT: floats,
-            at.RP_CCT: cct,
-            at.RP_CCT_LIMIT: max(0, len(control.cct) - 1),
-            at.RP_CCT_INCREASE: control.ccti_increase,
-            at.RP_CCT_MIN: control.ccti_min,
-            at.RP_CCT_TIMER: ps(control.ccti_timer_s),
-            at.RP_HYPER_SCALED: int(control.hyper_scaled),
-        }
-        for word, value in values.items():
-            state.s[row + word] = value
-        state.f[floats + at.RP_G] = p.g
-        state.f[floats + at.RP_GAIN] = p.cut_gain
-        state.f[floats + at.RP_MIN_DECREASE] = p.min_decrease_ratio
-        state.f[floats + at.RP_ALPHA_START] = p.initial_alpha
+    (line, _), row = list(state.profiles.items())[number]
+    floats = number * at.RP_FLOATS
+    values = {
+        at.RP_FORM: _FORM[control.form],
+        at.RP_ALPHA_PERIOD: max(1, ps(p.alpha_period_s)),
+        at.RP_WINDOW: max(1, ps(p.cut_window_s)),
+        at.RP_WINDOW_OFFSET: ps(control.monitor_offset_s),
+        at.RP_TIMER: max(1, ps(p.increase_timer_s)),
+        at.RP_BYTES: 0 if p.byte_counter_bytes is None else round(p.byte_counter_bytes),
+        at.RP_STAGES: p.recovery_stages,
+        at.RP_AI: round(p.ai_bps),
+        at.RP_HAI: round(p.hai_bps),
+        at.RP_MIN: max(1, round(p.min_rate_bps)),
+        at.RP_MAX: round(min(line, p.max_rate_bps or line)),
+        at.RP_FIRST: round(p.first_cnp_rate_bps or 0),
+        at.RP_CLAMP: int(p.clamp_target),
+        at.RP_CLAMP_TIMER: int(p.clamp_target_after_timer),
+        at.RP_FLOAT: floats,
+        at.RP_CCT: cct,
+        at.RP_CCT_LIMIT: max(0, len(control.cct) - 1),
+        at.RP_CCT_INCREASE: control.ccti_increase,
+        at.RP_CCT_MIN: control.ccti_min,
+        at.RP_CCT_TIMER: ps(control.ccti_timer_s),
+        at.RP_HYPER_SCALED: int(control.hyper_scaled),
+    }
+    for word, value in values.items():
+        state.s[row + word] = value
+    state.f[floats + at.RP_G] = p.g
+    state.f[floats + at.RP_GAIN] = p.cut_gain
+    state.f[floats + at.RP_MIN_DECREASE] = p.min_decrease_ratio
+    state.f[floats + at.RP_ALPHA_START] = p.initial_alpha
 
 
 def _fill_paths(state: State, path_at: int) -> list[tuple[int, int]]:
@@ -370,7 +374,7 @@ def _fill_messages(
             at.MSG_DST_PORT: state.ports + nic[one.dst] * at.PORT_WORDS,
             at.MSG_PATH: forward,
             at.MSG_ACK_PATH: back,
-            at.MSG_PROFILE: state.profiles[topology.cables[port // 2].rate_bps],
+            at.MSG_PROFILE: state.profiles[_profile_key(topology, model, one.src, port)],
             at.MSG_PRIORITY: one.priority,
             at.MSG_BYTES: message.size_bytes,
         }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simlab.packet import layout as at
-from simlab.packet.parameters import EcnAt, Model, SwitchModel
+from simlab.packet.parameters import EcnAt, InfinibandLink, Model, SwitchModel
 from simlab.packet.topology import Topology
 
 Ints = NDArray[np.int64]
@@ -41,7 +41,8 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         node = topology.end(port)
         per_byte = Fraction(8 * PS) / Fraction(cable.rate_bps)
         is_switch = node in forwarding
-        strict = sum(1 << p for p in model.switch.strict) if is_switch else 255
+        switch = model.switch_at(node, port)
+        strict = sum(1 << p for p in switch.strict) if is_switch else 255
         values = {
             at.PORT_PS_BYTE: per_byte.numerator if per_byte.denominator == 1 else -1,
             at.PORT_PS_NUM: per_byte.numerator,
@@ -54,20 +55,33 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             at.PORT_STRICT: strict,
             at.PORT_NODE: node,
             at.PORT_CNP_LAST: -(10**15),
-            at.PORT_PAUSE_PS: round(
-                (model.switch.pause_s if is_switch else model.host.pause_s) * PS
-            ),
+            at.PORT_PAUSE_PS: round((switch.pause_s if is_switch else model.host.pause_s) * PS),
         }
         if is_switch:
             values[at.PORT_SWITCH] = switches + forwarding[node] * at.SWITCH_WORDS
-            values[at.PORT_WATCHDOG] = round(model.switch.watchdog_s * PS)
-            values[at.PORT_WATCH_RESTORE] = round(model.switch.watchdog_restore_s * PS)
+            values[at.PORT_WATCHDOG] = round(switch.watchdog_s * PS)
+            values[at.PORT_WATCH_RESTORE] = round(switch.watchdog_restore_s * PS)
+            obeyed = sum(1 << p for p in switch.lossless) if switch.pfc else 0
+            values[at.PORT_WATCH_UNTIL] = (255 & ~obeyed) << at.DEAF_SHIFT
         else:
             drain = model.host.slow.get(node, model.host.drain_bps)
             values[at.PORT_DRAIN_NUM] = round(8 * PS / drain) if drain else 0
             values[at.PORT_RX_LIMIT] = model.host.rx_buffer_bytes
             values[at.PORT_RX_XOFF] = model.host.rx_xoff_bytes
             values[at.PORT_RX_XON] = model.host.rx_xon_bytes
+            values |= _nic_words(model, node)
+            if not model.nic_at(node).pfc:
+                values[at.PORT_WATCH_UNTIL] = 255 << at.DEAF_SHIFT
+                values[at.PORT_RX_XOFF] = at.NEVER
+        peer = topology.peer(port)
+        takes = (
+            model.switch_at(peer, port ^ 1).mtu_bytes
+            if peer in forwarding
+            else model.nic_at(peer).mtu_bytes
+        )
+        if takes:
+            values[at.PORT_LARGEST] = takes
+            values[at.PORT_TROUBLE] |= at.LINK_SHORT
         for word, value in values.items():
             s[row + word] = value
         s[row + at.PORT_PAUSE_END : row + at.PORT_PAUSE_END + 8] = at.NEVER
@@ -79,9 +93,9 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             queue = row + at.PORT_QUEUES + bit * at.QUEUE_WORDS
             s[queue + at.QUEUE_KMIN] = at.NEVER
             s[queue + at.QUEUE_KMAX] = at.NEVER
-            s[queue + at.QUEUE_QUANTUM] = model.switch.weights.get(bit, 1) * s[at.MTU_WIRE]
+            s[queue + at.QUEUE_QUANTUM] = switch.weights.get(bit, 1) * s[at.MTU_WIRE]
             if is_switch and bit != at.CONTROL:
-                _fill_queue(s, queue, bit, cable.rate_bps, model)
+                _fill_queue(s, queue, bit, cable.rate_bps, switch, model.infiniband)
         for bit in range(8):
             group = row + at.PORT_GROUPS + bit * at.GROUP_WORDS
             s[group + at.GROUP_PORT] = row
@@ -89,8 +103,28 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             s[group + at.GROUP_REFRESH] = at.NEVER
 
 
-def _fill_queue(s: Ints, queue: int, bit: int, rate: float, model: Model) -> None:
-    switch = model.switch
+def _nic_words(model: Model, node: int) -> dict[int, int]:
+    nic, host = model.nic_at(node), model.host
+    requests = nic.receive_requests
+    interval = nic.receive_interval_s
+    return {
+        at.PORT_ECT: at.ECT if nic.ecn_capable else 0,
+        at.PORT_SILENT: int(not nic.sends_cnps),
+        at.PORT_RECEIVE_REQUESTS: host.receive_requests if requests is None else requests,
+        at.PORT_RECEIVE_INTERVAL: round(
+            (host.receive_interval_s if interval is None else interval) * PS
+        ),
+    }
+
+
+def _fill_queue(
+    s: Ints,
+    queue: int,
+    bit: int,
+    rate: float,
+    switch: SwitchModel,
+    infiniband: InfinibandLink | None,
+) -> None:
     s[queue + at.QUEUE_LIMIT] = switch.queue_limit_bytes
     if bit not in switch.lossless or not switch.pfc:
         s[queue + at.QUEUE_ALPHA] = round(switch.lossy_alpha * at.RATIO_ONE)
@@ -100,11 +134,11 @@ def _fill_queue(s: Ints, queue: int, bit: int, rate: float, model: Model) -> Non
     s[queue + at.QUEUE_OPTIONS] = at.MARK_ENQUEUE * switch.ecn_at_enqueue | at.LIMITED * int(
         limited
     )
-    if model.infiniband is not None:
-        if model.infiniband.threshold_bytes:
-            s[queue + at.QUEUE_KMIN] = model.infiniband.threshold_bytes
-            s[queue + at.QUEUE_FECN_RATE] = model.infiniband.marking_rate
-            s[queue + at.QUEUE_KMAX] = model.infiniband.threshold_bytes
+    if infiniband is not None:
+        if infiniband.threshold_bytes:
+            s[queue + at.QUEUE_KMIN] = infiniband.threshold_bytes
+            s[queue + at.QUEUE_FECN_RATE] = infiniband.marking_rate
+            s[queue + at.QUEUE_KMAX] = infiniband.threshold_bytes
         return
     entry = thresholds_at(switch.ecn, rate)
     if entry is not None:
@@ -123,11 +157,11 @@ def fill_switches(
     host_rates = {topology.cables[ports[h][0] // 2].rate_bps for h in topology.hosts}
     host_rate = min(host_rates) if host_rates else 0.0
     packet = int(s[at.MTU_WIRE])
-    switch = model.switch
     for index, node in enumerate(topology.switches):
         row = switches + index * at.SWITCH_WORDS
         taken = 0
         for port in ports[node]:
+            switch = model.switch_at(node, port)
             cable = topology.cables[port // 2]
             room = headroom(switch, cable.rate_bps, cable.delay_s, packet)
             alpha = switch.alpha
@@ -148,7 +182,10 @@ def fill_switches(
                     s[group + at.GROUP_XOFF] = switch.xoff_bytes
                 elif not lossless or not switch.pfc:
                     s[group + at.GROUP_ALPHA] = at.RATIO_ONE * 64  # the egress side limits these
+        switch = model.switch_at(node)
         s[row + at.SWITCH_POOL] = max(0, switch.buffer_bytes - taken)
         s[row + at.SWITCH_INDEX] = index
         s[row + at.SWITCH_PAUSE_EACH] = int(switch.pause_each_packet)
-        s[row + at.SWITCH_BYPASS] = sum(1 << p for p in switch.unmanaged)
+        s[row + at.SWITCH_CLASSES] = sum(1 << p for p in switch.unmanaged) + sum(
+            switch.classes.get(p, p) << 8 + 4 * p for p in range(8)
+        )

@@ -22,6 +22,7 @@ from simlab.packet.layout import (
     INFINIBAND,
     KIND_MASK,
     LINK_DOWN,
+    LINK_SHORT,
     MESSAGE_COUNT,
     NEVER,
     NOW,
@@ -38,6 +39,7 @@ from simlab.packet.layout import (
     PORT_COUNT,
     PORT_ERROR,
     PORT_GROUPS,
+    PORT_LARGEST,
     PORT_LINK_HEAD,
     PORT_LOST,
     PORT_LOST_BYTES,
@@ -71,9 +73,11 @@ from simlab.packet.switching import forward
 
 
 @jit
-def lost(s: Ints, port: int) -> bool:
-    """Decide whether a link that is down or lossy loses the packet."""
+def lost(s: Ints, port: int, size: int) -> bool:
+    """Decide whether a link that is down or lossy, or its far end's MTU, loses the packet."""
     if s[port + PORT_TROUBLE] & LINK_DOWN != 0:
+        return True
+    if s[port + PORT_TROUBLE] & LINK_SHORT != 0 and size > s[port + PORT_LARGEST]:
         return True
     return s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]
 
@@ -85,7 +89,7 @@ def arrive(s: Ints, f: Reals, port: int, entity: int, now: int) -> int:
     following = s[packet + PKT_NEXT]
     s[port + PORT_LINK_HEAD] = following
     schedule(s, entity, s[following + PKT_TIME] if following != 0 else NEVER)
-    if s[port + PORT_TROUBLE] != 0 and lost(s, port):
+    if s[port + PORT_TROUBLE] != 0 and lost(s, port, s[packet + PKT_INFO] & SIZE_MASK):
         s[port + PORT_LOST] += 1
         s[port + PORT_LOST_BYTES] += s[packet + PKT_INFO] & SIZE_MASK
         drop(s, packet)

@@ -118,6 +118,8 @@ class SwitchModel:
     unmanaged: tuple[int, ...] = ()  # priorities without admission control
     strict: tuple[int, ...] = (6, 7)
     weights: dict[int, int] = field(default_factory=dict)  # DWRR; 1 where not given
+    classes: dict[int, int] = field(default_factory=dict)  # priority -> queue and group; its own
+    mtu_bytes: int = 0  # largest frame that a port takes in; 0: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,19 @@ class HostModel:
     pause_s: float = 0.0
     receive_requests: int = 0
     receive_interval_s: float = 0.0  # 0: always enough receive requests posted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicModel:
+    """What one host NIC does otherwise than the others; None: as they do."""
+
+    congestion: CongestionControl | None = None  # its reaction points
+    pfc: bool = True  # it obeys pauses and may send them
+    sends_cnps: bool = True
+    ecn_capable: bool = True  # its data packets carry ECT
+    receive_requests: int | None = None
+    receive_interval_s: float | None = None
+    mtu_bytes: int = 0  # largest frame that it takes in; 0: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +173,9 @@ class InfinibandLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The whole model."""
+    """The whole model. `switches`, `ports`, `nics` say where it differs: by switch node, by
+    directed port of a switch (its egress queues and ingress groups), by host node.
+    """
 
     congestion: CongestionControl = CongestionControl()
     transport: Transport = Transport()
@@ -167,3 +184,22 @@ class Model:
     balancing: Balancing = Balancing()
     infiniband: InfinibandLink | None = None
     truncate_ns: bool = False  # the reference simulators' 1 ns clock
+    switches: dict[int, SwitchModel] = field(default_factory=dict)
+    ports: dict[int, SwitchModel] = field(default_factory=dict)
+    nics: dict[int, NicModel] = field(default_factory=dict)
+
+    def switch_at(self, node: int, port: int | None = None) -> SwitchModel:
+        """Return what is in force at a switch, or at one of its directed ports."""
+        whole = self.switches.get(node, self.switch)
+        return whole if port is None else self.ports.get(port, whole)
+
+    def nic_at(self, node: int) -> NicModel:
+        """Return what is particular about a host's NIC."""
+        return self.nics.get(node, _LIKE_ALL)
+
+    def congestion_at(self, node: int) -> CongestionControl:
+        """Return the congestion control in force at a host's NIC."""
+        return self.nic_at(node).congestion or self.congestion
+
+
+_LIKE_ALL = NicModel()

@@ -12,6 +12,7 @@ from simlab.packet.jit import Ints, entry, ints, jit
 from simlab.packet.layout import (
     CONTROL,
     CONTROL_BYTES,
+    DEAF_SHIFT,
     GROUP_ALPHA,
     GROUP_BIT,
     GROUP_BYTES,
@@ -241,7 +242,8 @@ def pause_received(s: Ints, port: int, info: int, pause_ps: int, now: int) -> No
     priority = info >> 16 & 7
     if info & XOFF != 0:
         s[port + PORT_PAUSE_RX + priority] += 1
-        if s[port + PORT_WATCH_UNTIL] >> priority & 1 == 0:
+        ignored = s[port + PORT_WATCH_UNTIL]
+        if (ignored | ignored >> DEAF_SHIFT) >> priority & 1 == 0:
             block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now)
     else:
         s[port + PORT_RESUME_RX] += 1
@@ -264,7 +266,7 @@ def pause_timer(s: Ints, port: int, now: int) -> None:
                 s[port + PORT_WATCH_END + priority] = now + s[port + PORT_WATCH_RESTORE]
             else:
                 s[port + PORT_WATCH_UNTIL] &= ~(1 << priority)
-                if s[port + PORT_WATCH_UNTIL] == 0:
+                if s[port + PORT_WATCH_UNTIL] & 255 == 0:
                     s[port + PORT_TROUBLE] &= ~STORMED
                 s[port + PORT_WATCH_END + priority] = NEVER
         if s[port + PORT_PAUSE_END + priority] <= now:

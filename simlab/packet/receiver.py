@@ -47,10 +47,13 @@ from simlab.packet.layout import (
     PORT_DRAIN_NUM,
     PORT_GROUPS,
     PORT_PAUSE_PS,
+    PORT_RECEIVE_INTERVAL,
+    PORT_RECEIVE_REQUESTS,
     PORT_RX_DISCARDS,
     PORT_RX_LIMIT,
     PORT_RX_XOFF,
     PORT_RX_XON,
+    PORT_SILENT,
     PRIORITY_SHIFT,
     QP_ACK_PATH,
     QP_ALIVE,
@@ -70,8 +73,6 @@ from simlab.packet.layout import (
     QP_RX_PORT,
     QP_RX_UNACKED,
     QP_WQE_USED,
-    RECEIVE_INTERVAL,
-    RECEIVE_REQUESTS,
     RNR,
     SELECTIVE,
     SIZE_MASK,
@@ -127,12 +128,13 @@ def advance(s: Ints, qp: int, now: int) -> int:
 @jit
 def starved(s: Ints, qp: int, now: int) -> bool:
     """Tell whether the responder has no receive request posted for the next message."""
-    interval = s[RECEIVE_INTERVAL]
+    port = s[qp + QP_RX_PORT]
+    interval = s[port + PORT_RECEIVE_INTERVAL]
     if interval == 0:
         return False
     if s[qp + QP_RX_LEFT] != s[s[qp + QP_RX_MESSAGE] + MSG_PACKETS]:
         return False
-    return s[RECEIVE_REQUESTS] + now // interval <= s[qp + QP_WQE_USED]
+    return s[port + PORT_RECEIVE_REQUESTS] + now // interval <= s[qp + QP_WQE_USED]
 
 
 @jit
@@ -163,6 +165,8 @@ def noticed(s: Ints, qp: int, info: int, now: int) -> int:
     if info & CE == 0:
         return 0
     s[qp + QP_RX_CE] += 1
+    if s[s[qp + QP_RX_PORT] + PORT_SILENT] != 0:
+        return 0
     if s[CNP_MODE] == CNP_ON_ACK:
         s[qp + QP_CNP_TX] += 1
         return CNP_FLAG

@@ -140,7 +140,8 @@ def port_table(sim: Simulation) -> Table:
         "tx_pause": group_words(sim, at.GROUP_PAUSE_TX).sum(axis=1),
         "paused_s": paused_ps(sim).sum(axis=1) / PS,
         "marked": queue_words(sim, at.QUEUE_MARKED).sum(axis=1),
-        "dropped": queue_words(sim, at.QUEUE_DROPPED).sum(axis=1),
+        "dropped": queue_words(sim, at.QUEUE_DROPPED).sum(axis=1)
+        + group_words(sim, at.GROUP_DROPPED).sum(axis=1),
         "lost": rows[:, at.PORT_LOST],
         "queue_max_bytes": watermarks(sim)[:, :8].max(axis=1),
         "wait_s": rows[:, at.PORT_WAIT] / PS,

@@ -9,7 +9,6 @@ from simlab.packet.layout import (
     CNP_FLAG,
     DATA,
     DONE_MESSAGES,
-    ECT,
     HIGHEST_BIT,
     IDLE,
     KIND_MASK,
@@ -29,6 +28,7 @@ from simlab.packet.layout import (
     PKT_INFO,
     PKT_PSN,
     PKT_QP,
+    PORT_ECT,
     PORT_QP_LIST,
     PORT_READY,
     PORT_ROUND,
@@ -204,7 +204,7 @@ def qp_packet(s: Ints, port: int, ready: int, now: int) -> int:
     packet = new_packet(s)
     s[packet + PKT_QP] = qp
     s[packet + PKT_PSN] = psn
-    s[packet + PKT_INFO] = size | priority << PRIORITY_SHIFT | DATA | ECT
+    s[packet + PKT_INFO] = size | priority << PRIORITY_SHIFT | DATA | s[port + PORT_ECT]
     s[packet + PKT_CURSOR] = s[qp + QP_PATH]
     s[packet + PKT_GROUP] = 0
     s[packet + PKT_AUX] = 0

@@ -43,7 +43,7 @@ from simlab.packet.layout import (
     SIZE_MASK,
     SPRAY,
     STORMED,
-    SWITCH_BYPASS,
+    SWITCH_CLASSES,
     SWITCH_DROPPED,
     SWITCH_EGRESS_USED,
     SWITCH_INDEX,
@@ -134,9 +134,10 @@ def forward(s: Ints, switch: int, came: int, packet: int, now: int) -> int:
         port = pick(s, switch, packet, -1 - cursor, now)
     info = s[packet + PKT_INFO]
     size = info & SIZE_MASK
-    bit = info >> PRIORITY_SHIFT & 7
+    classes = s[switch + SWITCH_CLASSES]
+    bit = classes >> 8 + 4 * (info >> PRIORITY_SHIFT & 7) & 7
     queue = port + PORT_QUEUES + bit * QUEUE_WORDS
-    if s[switch + SWITCH_BYPASS] >> bit & 1 == 0:
+    if classes >> bit & 1 == 0:
         stormed = s[port + PORT_TROUBLE] & STORMED != 0
         if (stormed and s[port + PORT_WATCH_UNTIL] >> bit & 1 != 0) or (
             s[queue + QUEUE_OPTIONS] & LIMITED != 0 and over_limit(s, switch, queue, size)
@@ -147,8 +148,9 @@ def forward(s: Ints, switch: int, came: int, packet: int, now: int) -> int:
         if s[INFINIBAND] != 0:
             s[packet + PKT_GROUP] = group
             s[group + GROUP_BYTES] += size
-        elif not admit(s, switch, group, packet, size, now):
-            lose(s, switch, queue, packet, size)
+        elif not admit(s, switch, group, packet, size, now):  # counted by the group
+            s[switch + SWITCH_DROPPED] += 1
+            drop(s, packet)
             return 0
         s[switch + SWITCH_EGRESS_USED] += size
         s[switch + SWITCH_MAX] = max(s[switch + SWITCH_MAX], s[switch + SWITCH_EGRESS_USED])

@@ -20,6 +20,7 @@ from simlab.packet.results import port_rows, qp_total, summary
 from simlab.packet.simulation import Simulation
 from simlab.packet.telemetry import Telemetry
 from simlab.packet.telemetry_facts import fact_passes
+from simlab.packet.telemetry_snapshot import put
 from simlab.packet.topology import leaf_spine, star
 from simlab.packet.workloads import incast
 from tests.tuner.processes import Serving, free_port
@@ -102,12 +103,11 @@ def test_switch_counters_are_refreshed_less_often_and_watermarks_cleared():
 
 
 def test_narrow_counters_wrap_or_stick_as_their_source_does():
-    _, telemetry = simulated()
     held = {}
-    telemetry._value(held, "sysfs_counters", "port_xmit_wait", 2**40, "mlx5")
+    put(held, "sysfs_counters", "mlx5", {"port_xmit_wait": 2**40})
     column = columns("sysfs_counters", "mlx5")["port_xmit_wait"]
     assert held[column] == 2**32 - 1
-    telemetry._value(held, "hw_counters", "out_of_sequence", 2**32 + 5, "mlx5")
+    put(held, "hw_counters", "mlx5", {"out_of_sequence": 2**32 + 5})
     assert held[columns("hw_counters", "mlx5")["out_of_sequence"]] == 5
 
 

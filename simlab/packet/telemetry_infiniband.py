@@ -1,0 +1,52 @@
+"""What a sweep with management datagrams reads of a simulated InfiniBand subnet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from collectors.model.entities import Interface, Port
+from collectors.model.reading import Reading
+from simlab.packet import layout as at
+from simlab.packet.results import QP_COUNTERS
+from simlab.packet.telemetry_host import ACTIVE, DOWN, LINK_UP, POLLING, WAIT_TICK_PS
+from simlab.packet.telemetry_snapshot import PS_PER_S, Snapshot, Values, put
+
+LANES: Final = 4
+
+
+def swept_port(seen: Snapshot, port: int, entity: Port | Interface, incarnation: str) -> Reading:
+    """Return the counters, state and derived units of one end of a cable."""
+    row = seen.rows[port]
+    up = seen.is_up(port)
+    rate = seen.rate_bps(port)
+    extended = {
+        "PortXmitData": int(row[at.PORT_TX_BYTES]),
+        "PortRcvData": int(seen.arrived[port, 1]),
+        "PortXmitPkts": int(row[at.PORT_TX_PACKETS]),
+        "PortRcvPkts": int(seen.arrived[port, 0]),
+        "PortXmitWait": int(row[at.PORT_WAIT]) // WAIT_TICK_PS,
+        "SymbolErrorCounter": seen.damaged(port),
+        "PortRcvErrors": seen.damaged(port),
+        "LinkDownedCounter": int(not up),
+        "PortXmitDiscards": 0,
+    }
+    values: dict[str, float] = {
+        f"PortCountersExtended.{name}": value for name, value in extended.items()
+    }
+    values |= {
+        "PortInfo.PortState": ACTIVE if up else DOWN,
+        "PortInfo.PortPhysicalState": LINK_UP if up else POLLING,
+        "PortInfo.LinkSpeedActive": rate / 8,
+        "PortInfo.LinkWidthActive": LANES,
+    }
+    if isinstance(entity, Port):
+        values["PortRcvConCtrl.PortPktRcvFECN"] = _of_qps(seen, port, "ce_received")
+        values["PortRcvConCtrl.PortPktRcvBECN"] = _of_qps(seen, port, "cnp_handled")
+    held: Values = {}
+    put(held, "mad", "*", values)
+    put(held, "derived", "*", {"ib_data_rate": rate, "ib_tick": WAIT_TICK_PS / PS_PER_S})
+    return Reading(entity, held, seen.when, incarnation)
+
+
+def _of_qps(seen: Snapshot, port: int, name: str) -> int:
+    return int(seen.sums[port, QP_COUNTERS[name] - at.QP_STATS])
