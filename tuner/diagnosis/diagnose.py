@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
+from collectors.model.entities import Entity
 from tuner.diagnosis.finding import (
     SECTIONS,
     SEVERITIES,
     Diagnosis,
     Finding,
     Verdict,
-    finding_id,
 )
+from tuner.diagnosis.place import Spots
 from tuner.diagnosis.rule import AnyRule, HostRule
 from tuner.diagnosis.view import FabricView, Telemetry
+
+SURE: Final = 0.7  # confidence below which a finding waits behind the sure ones of later sections
 
 
 def diagnose(telemetry: Telemetry, fabric: FabricView, rules: Iterable[AnyRule]) -> Diagnosis:
     """Return what all rules say of a window.
 
-    Causes come first: by section (link and configuration before knobs), then severity, then
-    confidence. A symptom that another finding explains comes last, as information.
+    Causes come first: what is more than information before information, the sure (SURE) before
+    the unsure, then by section (link and configuration before knobs), severity and confidence. A
+    symptom that another finding explains comes last, as information.
     """
     verdicts = tuple(_judge(rule, telemetry, fabric) for rule in rules)
     findings = [finding for verdict in verdicts for finding in verdict.findings]
-    ordered = sorted(_with_causes(findings), key=_urgency)
+    ordered = sorted(_with_causes(findings, Spots(fabric)), key=_urgency)
     return Diagnosis(telemetry.since_ns, telemetry.until_ns, tuple(ordered), verdicts)
 
 
@@ -48,13 +53,19 @@ def outcomes(verdicts: Iterable[Verdict]) -> dict[str, list[str]]:
     return by
 
 
-def _with_causes(findings: list[Finding]) -> list[Finding]:
+def _with_causes(findings: list[Finding], spots: Spots) -> list[Finding]:
     present = {finding.id: finding for finding in findings}
+    at: dict[tuple[str, Entity], list[str]] = {}
+    for finding in findings:
+        for spot in spots.of(finding.subject):
+            at.setdefault((finding.rule, spot), []).append(finding.id)
     claims = {
         (finding.id, effect)
         for finding in findings
-        for rule, subject in finding.explains
-        if (effect := finding_id(rule, subject)) in present and effect != finding.id
+        for rule, place in finding.explains
+        for spot in spots.of(place)
+        for effect in at.get((rule, spot), ())
+        if effect != finding.id
     }
     causes: dict[str, list[Finding]] = {}
     for cause, effect in claims:
@@ -79,9 +90,11 @@ def _root(finding: Finding, causes: dict[str, list[Finding]]) -> Finding:
     return finding
 
 
-def _urgency(finding: Finding) -> tuple[bool, int, int, float, str]:
+def _urgency(finding: Finding) -> tuple[bool, bool, bool, int, int, float, str]:
     return (
         bool(finding.explained_by),
+        finding.severity == "info",
+        finding.confidence < SURE,
         SECTIONS.index(finding.section),
         -SEVERITIES.index(finding.severity),
         -finding.confidence,

@@ -38,8 +38,9 @@ class Finding:
     """A cause at a place.
 
     rule: id of the rule. subject: where the fault sits. affected: who suffers. confidence: 0 to
-    1, that cause and place are right. explains: (rule, subject) of symptoms that follow from this
-    one. explained_by: id of the finding that this one follows from; then it is context only.
+    1, that cause and place are right. explains: (rule, place) of symptoms that follow from this
+    one; a place is a cable as well as either of its ends. explained_by: id of the finding that
+    this one follows from; then it is context only.
     """
 
     rule: str

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from collectors.model.catalogue import interface
-from collectors.model.entities import Entity, Interface, Slot, Switch, Wire, wire_of
+from collectors.model.catalogue import interface, switch
+from collectors.model.entities import Entity, Interface, Slot, Switch, Wire, queue, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence
 from tuner.diagnosis.load import loads, swapped_switches
@@ -137,6 +137,28 @@ def ecn_marks(telemetry: Telemetry) -> Mapping[Entity, float]:
         return totals
 
     return once(telemetry, "ecn_marks", found)
+
+
+def marked_share(telemetry: Telemetry, wire: Wire) -> float | None:
+    """Return marks for each packet that an egress sends, None where marks are not counted.
+
+    Of the queues that mark where their packets are counted, else of the interface; 1 where no
+    packets are counted and some are marked.
+    """
+    marks = ecn_marks(telemetry).get(wire)
+    if not marks:
+        return marks
+    sent = 0.0
+    for index in range(8):
+        growth = telemetry.growth(interface.QUEUE_TX_PACKETS.name, queue(wire, index))
+        marked = telemetry.growth(interface.QUEUE_ECN_MARKED.name, queue(wire, index))
+        if growth is not None and marked is not None:
+            sent += growth.total
+    for metric in (interface.TX_PACKETS, switch.TX_UNICAST):
+        growth = telemetry.growth(metric.name, wire) if not sent else None
+        if growth is not None:
+            sent = growth.total
+    return min(marks / sent, 1.0) if sent else 1.0
 
 
 def queue_depths(telemetry: Telemetry) -> Mapping[Wire, float]:

@@ -8,7 +8,7 @@ from typing import Final
 from collectors.model.catalogue import interface
 from collectors.model.entities import Entity, Interface, Netdev, Wire, priority
 from tuner.diagnosis.finding import Evidence, Severity
-from tuner.diagnosis.flow import PriorityFlow, ecn_marks, pfc_flows
+from tuner.diagnosis.flow import PriorityFlow, marked_share, pfc_flows
 from tuner.diagnosis.load import Loads, loads
 from tuner.diagnosis.once import once
 from tuner.diagnosis.stall_graph import BUSY, Root, RootKind
@@ -130,11 +130,8 @@ def is_storm(telemetry: Telemetry, root: PauseRoot) -> bool:
 
 def marks_enough(telemetry: Telemetry, wire: Wire) -> bool | None:
     """Tell whether an egress marks in earnest, None where marks are not counted."""
-    marks = ecn_marks(telemetry).get(wire)
-    if marks is None:
-        return None
-    sent = telemetry.growth(interface.TX_PACKETS.name, wire)
-    return marks > 0 if sent is None else marks >= FEW_MARKS * sent.total
+    share = marked_share(telemetry, wire)
+    return None if share is None else share >= FEW_MARKS
 
 
 def as_port(fabric: FabricView, wire: Wire) -> Entity:

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from collectors.model.catalogue import ip, rdma
-from collectors.model.entities import Entity, Interface, Port, Slot, Wire, display, link, queue
+from collectors.model.entities import (
+    Entity,
+    Host,
+    Interface,
+    Link,
+    Port,
+    QueuePair,
+    Slot,
+    Wire,
+    display,
+    link,
+    queue,
+)
 from collectors.model.facts import Setting, Value
 from tuner.diagnosis.view import FabricView, HostTelemetry, Telemetry
 
@@ -58,6 +70,26 @@ def egress_settings(telemetry: HostTelemetry, wire: Wire, index: int) -> dict[st
     return {**own, **settings}
 
 
+Known = TypeVar("Known")
+
+
+def unequal_ends(
+    fabric: FabricView, values: Mapping[Entity, Known]
+) -> tuple[dict[Link, tuple[Wire, Wire]], int]:
+    """Return (the cables at whose ends a value differs, number of cables compared)."""
+    compared: set[Link] = set()
+    unequal: dict[Link, tuple[Wire, Wire]] = {}
+    for near, value in values.items():
+        far = fabric.peer(near) if isinstance(near, Wire) else None
+        if not isinstance(near, Wire) or far is None or far not in values:
+            continue
+        cable = link(near, far)
+        compared.add(cable)
+        if value != values[far]:
+            unequal.setdefault(cable, (near, far))
+    return unequal, len(compared)
+
+
 def interface_of(slot: Entity) -> Interface | None:
     """Return the switch interface that a queue belongs to."""
     if isinstance(slot, Slot) and isinstance(slot.parent, Interface):
@@ -96,6 +128,29 @@ def ecn_received(telemetry: HostTelemetry, fabric: FabricView, port: Port) -> Ec
         return None
     ce, ect0, ect1, not_ect = (growth.total for growth in grown if growth is not None)
     return EcnShare(ce, ect0 + ect1, not_ect, netdev)
+
+
+class Spots:
+    """Which findings are about one place: a cable and its ends, a port and its interface."""
+
+    def __init__(self, fabric: FabricView) -> None:
+        self._wires: dict[Entity, list[Entity]] = {}
+        for port in fabric.ports():
+            wire = fabric.attached(port)
+            for entity in (port, port.device, Host(port.device.host)):
+                self._wires.setdefault(entity, [port]).append(wire)
+
+    def of(self, entity: Entity) -> set[Entity]:
+        """Return the wires that an entity is or has; a switch, and what has none, stands alone."""
+        match entity:
+            case Link(a, b):
+                return self.of(a) | self.of(b)
+            case Slot(parent):
+                return self.of(parent)
+            case QueuePair(device):
+                return self.of(device)
+            case _:
+                return {entity, *self._wires.get(entity, ())}
 
 
 def majority(values: Mapping[K, Value]) -> Value | None:
@@ -137,8 +192,3 @@ def names(entities: Iterable[Entity], most: int = 4) -> str:
     shown = [display(entity) for entity in entities]
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
-
-
-def speak(wire: Wire | Entity) -> str:
-    """Return an entity for people."""
-    return display(wire)

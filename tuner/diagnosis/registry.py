@@ -6,9 +6,12 @@ from tuner.diagnosis.host import link_down, link_errors
 from tuner.diagnosis.host.checks import CONFIGURATION
 from tuner.diagnosis.rule import AnyRule
 from tuner.diagnosis.rules import (
+    class_not_lossless,
     cnp_feedback,
     counters_disagree,
     ecmp_imbalance,
+    global_pause,
+    headroom_too_small,
     ib_bad_cable,
     ib_cabling,
     ib_congestion_control,
@@ -21,6 +24,7 @@ from tuner.diagnosis.rules import (
     incast,
     loss_on_path,
     mtu_mismatch,
+    nic_buffer_overflow,
     not_ect,
     path_marks,
     pause_root,
@@ -28,17 +32,22 @@ from tuner.diagnosis.rules import (
     pfc_before_ecn,
     pfc_deadlock,
     pfc_mismatch,
+    pool_exhausted,
     queue_drops,
     receiver_not_ready,
     slow_link,
     slow_receiver,
+    watchdog_fired,
 )
 
 RULES: Final[tuple[AnyRule, ...]] = (
     *CONFIGURATION,
+    class_not_lossless.RULE,
     cnp_feedback.RULE,
     counters_disagree.RULE,
     ecmp_imbalance.RULE,
+    global_pause.RULE,
+    headroom_too_small.RULE,
     ib_bad_cable.RULE,
     ib_cabling.RULE,
     ib_congestion_control.RULE,
@@ -53,6 +62,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     link_errors.RULE,
     loss_on_path.RULE,
     mtu_mismatch.RULE,
+    nic_buffer_overflow.RULE,
     not_ect.RULE,
     path_marks.RULE,
     pause_root.RULE,
@@ -60,8 +70,10 @@ RULES: Final[tuple[AnyRule, ...]] = (
     pfc_before_ecn.RULE,
     pfc_deadlock.RULE,
     pfc_mismatch.RULE,
+    pool_exhausted.RULE,
     queue_drops.RULE,
     receiver_not_ready.RULE,
     slow_link.RULE,
     slow_receiver.RULE,
+    watchdog_fired.RULE,
 )

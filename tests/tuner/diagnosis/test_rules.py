@@ -211,7 +211,11 @@ def test_a_port_slower_than_its_like():
     made.telemetry.put(made.queues[2], "queue_rate_bps", 5_000_000)
     [finding] = judge("slow-link", made).findings
     assert finding.subject == made.interfaces[2]
-    assert ("path-marks", made.interfaces[2]) in finding.explains
+    made.telemetry.grow(rdma.CE_MARKED_RX, made.ports[2], 90_000)
+    made.telemetry.grow(rdma.RX_PACKETS, made.ports[2], 100_000)
+    first, second = diagnose(made.telemetry, made.fabric, RULES).findings
+    assert (first.rule, second.rule) == ("slow-link", "path-marks")
+    assert second.explained_by == first.id
 
 
 def test_two_speeds_on_one_cable():

@@ -62,6 +62,7 @@ RULE: Final = HostRule(
     cannot_tell_when="the class of CNPs or PFC is unknown",
     refutes="the switches put that DSCP into another queue, ahead of the data",
     judge=judge,
+    answers=("R20",),
 )
 FIX: Final = (
     "give CNPs a DSCP of their own (48 is usual) that maps to a strict priority without PFC, on "

@@ -66,4 +66,5 @@ RULE: Final = HostRule(
     cannot_tell_when="neither state nor link-down counter of any port was read",
     refutes="the port is not cabled on purpose",
     judge=judge,
+    answers=("R17",),
 )

@@ -73,4 +73,5 @@ RULE: Final = HostRule(
     cannot_tell_when="no error counter was read twice",
     refutes="the counter belongs to a port that is not cabled or was being re-cabled",
     judge=judge,
+    answers=("R31",),
 )

@@ -59,5 +59,6 @@ RULE: Final = HostRule(
     cannot_tell_when="the driver tells no pause settings",
     refutes="a lab that uses global pause on purpose, without PFC, on both ends",
     judge=judge,
+    answers=("R35",),
 )
 FIX: Final = "ethtool -A IF autoneg off rx off tx off, and the same on the switch; then use PFC"

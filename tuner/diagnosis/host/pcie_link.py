@@ -55,6 +55,9 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 f"x{most_lanes:g}: about {carries * 1e-9:.0f} Gb/s{note}",
                 [shown(port.device, settings[name]) for name in _NAMES],
                 affected=[port],
+                explains=[(name, port) for name in ("slow-receiver", "pause-root")]
+                if short
+                else [],
             )
         )
     missing = () if judged else (MISSING, "PCIe speed and width of a device")
@@ -76,6 +79,7 @@ RULE: Final = HostRule(
     cannot_tell_when="the device is no PCIe device or tells no speed and width",
     refutes="the slot is built for no more, and the port needs no more",
     judge=judge,
+    answers=("R5",),
 )
 FIX: Final = (
     "reseat the card or move it to a slot of its own generation and width; look for aer errors in "

@@ -53,6 +53,7 @@ RULE: Final = HostRule(
     cannot_tell_when="PFC, trust or the DSCP table is unknown",
     refutes="traffic of that priority comes with a VLAN tag",
     judge=judge,
+    answers=("R34",),
 )
 FIX: Final = (
     "move PFC to the priority of the RoCE class (dcb pfc set dev IF prio-pfc all:off PRIO:on; on "

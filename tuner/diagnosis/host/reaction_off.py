@@ -62,6 +62,7 @@ RULE: Final = HostRule(
     cannot_tell_when="the driver tells no enable bits (upstream mlx5 does not)",
     refutes="the fabric runs another congestion control on purpose",
     judge=judge,
+    answers=("R4", "R21"),
 )
 FIX: Final = (
     "echo 1 > /sys/class/net/IF/ecn/roce_rp/enable/PRIO and .../roce_np/enable/PRIO; lasting: "

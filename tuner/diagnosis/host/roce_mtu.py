@@ -55,5 +55,6 @@ RULE: Final = HostRule(
     cannot_tell_when="the MTU of the port is unknown",
     refutes="a path that cannot carry larger frames, for example over the internet",
     judge=judge,
+    answers=("R40",),
 )
 FIX: Final = "ip link set dev IF mtu 9000 on hosts and a larger frame size on every switch between"

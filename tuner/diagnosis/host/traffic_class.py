@@ -73,6 +73,7 @@ RULE: Final = HostRule(
     cannot_tell_when="PFC, trust, DSCP table or the traffic class is unknown",
     refutes="the data is meant to be lossy, or travels with a VLAN tag of its own priority",
     judge=judge,
+    answers=("R13",),
 )
 FIX: Final = (
     "set the traffic class to DSCP << 2 of a lossless priority (NCCL_IB_TC, cma_roce_tos), or map "

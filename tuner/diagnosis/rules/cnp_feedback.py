@@ -123,4 +123,5 @@ RULE: Final = Rule(
     cannot_tell_when="no NIC counts CNPs",
     refutes="the algorithm that runs is not DCQCN (then CNPs mean nothing)",
     judge=judge,
+    answers=("R4", "R20", "R21"),
 )

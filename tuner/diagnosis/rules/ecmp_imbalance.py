@@ -78,4 +78,5 @@ RULE: Final = Rule(
     cannot_tell_when=f"no switch has {MIN_LINKS} uplinks with known bytes, speed and far end",
     refutes="the uplinks have unequal weights on purpose",
     judge=judge,
+    answers=("R27",),
 )

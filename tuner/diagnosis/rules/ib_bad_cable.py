@@ -203,4 +203,5 @@ RULE: Final = Rule(
     cannot_tell_when="no cable's ends are known, or neither width nor errors were read",
     refutes="the cable is meant to be narrower or slower, or was being re-plugged in this window",
     judge=judge,
+    answers=("R54",),
 )

@@ -131,4 +131,5 @@ RULE: Final = Rule(
     cannot_tell_when="neither settings nor notifications of congestion control were read",
     refutes="traffic of that service level is excluded on purpose, or bursts hide in the window",
     judge=judge,
+    answers=("R55",),
 )

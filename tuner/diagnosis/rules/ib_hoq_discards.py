@@ -74,4 +74,5 @@ RULE: Final = Rule(
     cannot_tell_when="discards of switch ports were not read twice",
     refutes="the port was down or its peer restarted in this window",
     judge=judge,
+    answers=("R53",),
 )

@@ -84,4 +84,5 @@ RULE: Final = Rule(
     cannot_tell_when="transmit waits, ticks or cables of the subnet are not known",
     refutes="the link is not full in any shorter window, or its victims send nothing through it",
     judge=judge,
+    answers=("R51",),
 )

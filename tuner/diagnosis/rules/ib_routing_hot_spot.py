@@ -98,4 +98,5 @@ RULE: Final = Rule(
     cannot_tell_when="forwarding tables were not read, or no switch has a tier",
     refutes="adaptive routing is on: packets then leave by other ports than the tables say",
     judge=judge,
+    answers=("R51",),
 )

@@ -96,4 +96,5 @@ RULE: Final = Rule(
     cannot_tell_when="no device counts transmit waits by virtual lane",
     refutes="that lane is the only one that carries traffic",
     judge=judge,
+    answers=("R52",),
 )

@@ -141,4 +141,5 @@ RULE: Final = Rule(
     refutes="adaptive routing or spraying is on (reordering, not loss); queue drops at the same "
     "place (congestion, not the cable)",
     judge=judge,
+    answers=("R16", "R31"),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Netdev, Port, Wire, display, link
-from collectors.model.facts import Setting
+from collectors.model.entities import Entity, Link, Netdev, Port, display
+from collectors.model.facts import Setting, Value
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import cable_of, majority
+from tuner.diagnosis.place import cable_of, majority, unequal_ends
 from tuner.diagnosis.rule import Rule, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -19,23 +19,19 @@ RDMA_MTU: Final = "rdma_mtu_bytes"
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Compare the MTU of both ends of each cable, then each host with its peers."""
     mtus = telemetry.setting_all(MTU)
-    findings: dict[Entity, Finding] = {}
-    compared = 0
-    for wire, setting in mtus.items():
-        far = fabric.peer(wire) if isinstance(wire, Wire) else None
-        other = mtus.get(far) if far is not None else None
-        if far is None or other is None:
-            continue
-        compared += 1
-        if setting.value != other.value:
-            subject = link(wire, far)  # type: ignore[arg-type]  # narrowed above
-            findings.setdefault(subject, _ends(rule, fabric, subject, setting, other))
+    values = {wire: setting.value for wire, setting in mtus.items()}
+    unequal, compared = unequal_ends(fabric, values)
+    findings: dict[Entity, Finding] = {
+        cable: _ends(rule, fabric, cable, [mtus[end] for end in ends])
+        for cable, ends in unequal.items()
+    }
     rdma = telemetry.setting_all(RDMA_MTU)
     usual = majority({port: setting.value for port, setting in rdma.items()})
+    of_hosts = majority({e: s.value for e, s in mtus.items() if isinstance(e, Netdev)})
     for port, setting in rdma.items():
         if usual is None or setting.value == usual or not isinstance(port, Port):
             continue
-        if cable_of(fabric, port) in findings or _same_interface_mtu(fabric, port, mtus):
+        if cable_of(fabric, port) in findings or _same_interface_mtu(fabric, port, mtus, of_hosts):
             continue
         findings[port] = found(
             rule,
@@ -51,21 +47,21 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     return verdict(rule, findings.values(), judged=judged, missing=missing)
 
 
-def _same_interface_mtu(fabric: FabricView, port: Port, mtus: Mapping[Entity, Setting]) -> bool:
-    """Tell whether the MTU of a RoCE port's interface is that of most others.
+def _same_interface_mtu(
+    fabric: FabricView, port: Port, mtus: Mapping[Entity, Setting], usual: Value | None
+) -> bool:
+    """Tell whether the MTU of a RoCE port's interface is the usual one of hosts.
 
     A RoCE port's MTU follows its interface's; another one is then only an older reading.
     """
     netdev = fabric.netdev_of(port)
     own = mtus.get(netdev) if netdev is not None else None
-    of_hosts = {entity: s.value for entity, s in mtus.items() if isinstance(entity, Netdev)}
-    return own is not None and own.value == majority(of_hosts)
+    return own is not None and own.value == usual
 
 
-def _ends(rule: Rule, fabric: FabricView, cable: Entity, one: Setting, two: Setting) -> Finding:
-    small, large = sorted((one, two), key=lambda setting: int(setting.value))  # type: ignore[arg-type]
-    ports = [p for p in fabric.ports() if cable_of(fabric, p) == cable]
-    far = [w for s in (one, two) if isinstance(w := s.entity, Interface)]
+def _ends(rule: Rule, fabric: FabricView, cable: Link, ends: list[Setting]) -> Finding:
+    small, large = sorted(ends, key=lambda setting: int(setting.value))  # type: ignore[arg-type]
+    ports = [fabric.port_of(end) if isinstance(end, Netdev) else None for end in (cable.a, cable.b)]
     return found(
         rule,
         cable,
@@ -74,8 +70,17 @@ def _ends(rule: Rule, fabric: FabricView, cable: Entity, one: Setting, two: Sett
         f"{display(small.entity)} has an MTU of {small.value}, its other end "
         f"{display(large.entity)} {large.value}: larger packets vanish",
         [_evidence(small, "equal at both ends"), _evidence(large, "equal at both ends")],
-        affected=ports,
-        explains=[("loss-on-path", cable), *(("queue-drops", interface) for interface in far)],
+        affected=[port for port in ports if port is not None],
+        explains=[
+            (name, cable)
+            for name in (
+                "loss-on-path",
+                "queue-drops",
+                "lossy-cable",
+                "link-errors",
+                "ack-timeouts",
+            )
+        ],
     )
 
 
@@ -94,4 +99,5 @@ RULE: Final = Rule(
     cannot_tell_when="the MTU of no cable is known at both ends and of fewer than three ports",
     refutes="all traffic of the port is smaller than the lesser MTU",
     judge=judge,
+    answers=("R40",),
 )

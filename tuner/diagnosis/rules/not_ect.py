@@ -117,4 +117,5 @@ RULE: Final = Rule(
     cannot_tell_when="packets are not counted by ECN field, or the queue's settings are unknown",
     refutes="the packets without ECT are not RDMA traffic",
     judge=judge,
+    answers=("R1", "R39"),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectors.model.entities import Entity, Wire, display, link
+from collectors.model.entities import Entity, display
 from collectors.model.facts import Setting
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import majority, only_software_rdma
+from tuner.diagnosis.place import majority, only_software_rdma, unequal_ends
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -20,20 +20,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if not settings and only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
     usual = majority({entity: setting.value for entity, setting in settings.items()})
-    findings: dict[Entity, Finding] = {}
-    compared = 0
-    for wire, setting in settings.items():
-        far = fabric.peer(wire) if isinstance(wire, Wire) else None
-        other = settings.get(far) if far is not None else None
-        if far is None or other is None:
-            continue
-        compared += 1
-        if setting.value != other.value:
-            cable = link(wire, far)  # type: ignore[arg-type]  # narrowed above
-            odd = other if setting.value == usual else setting
-            findings.setdefault(cable, _finding(rule, cable, odd, (setting, other)))
+    unequal, compared = unequal_ends(fabric, {w: enabled(s) for w, s in settings.items()})
+    findings = []
+    for cable, (near, far) in unequal.items():
+        ends = settings[near], settings[far]
+        odd = ends[1] if ends[0].value == usual else ends[0]
+        findings.append(_finding(rule, cable, odd, ends))
     missing = () if compared else ("PFC priorities of both ends of a cable",)
-    return verdict(rule, findings.values(), judged=compared > 0, missing=missing)
+    return verdict(rule, findings, judged=compared > 0, missing=missing)
 
 
 def _finding(rule: Rule, cable: Entity, odd: Setting, ends: tuple[Setting, Setting]) -> Finding:
@@ -46,7 +40,14 @@ def _finding(rule: Rule, cable: Entity, odd: Setting, ends: tuple[Setting, Setti
         f"PFC differs at the two ends of a cable ({words}); {display(odd.entity)} is the odd one",
         [Evidence(PFC, end.entity, enabled(end), "", "equal ends", note=end.where) for end in ends],
         affected=[end.entity for end in ends],
-        explains=[("loss-on-path", cable), *(("queue-drops", end.entity) for end in ends)],
+        explains=[
+            *((name, cable) for name in ("loss-on-path", "queue-drops", "class-not-lossless")),
+            *(
+                (name, end.entity)
+                for end in ends
+                for name in ("pfc-priority", "nic-buffer-overflow")
+            ),
+        ],
     )
 
 
@@ -66,4 +67,5 @@ RULE: Final = Rule(
     cannot_tell_when="the PFC priorities of no cable are known at both ends",
     refutes="DCBX has not finished negotiating",
     judge=judge,
+    answers=("R34",),
 )

@@ -73,4 +73,5 @@ RULE: Final = Rule(
     cannot_tell_when="no switch queue's drop counter was read twice",
     refutes="the drops are of another class than the RDMA traffic's",
     judge=judge,
+    answers=("R12",),
 )

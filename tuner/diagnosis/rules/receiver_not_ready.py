@@ -87,4 +87,5 @@ RULE: Final = Rule(
     cannot_tell_when="no port counts not-ready answers",
     refutes="the receiver's posted receives never run out",
     judge=judge,
+    answers=("R19",),
 )

@@ -6,9 +6,9 @@ from statistics import median
 from typing import Final
 
 from collectors.model.catalogue import interface as rows
-from collectors.model.entities import Entity, Interface, Slot, Wire, display, link
+from collectors.model.entities import Entity, Interface, Link, Slot, Wire, display, link
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import interface_of
+from tuner.diagnosis.place import interface_of, unequal_ends
 from tuner.diagnosis.rule import Rule, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -23,16 +23,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         for wire, seen in telemetry.latest_all(rows.SPEED.name).items()
         if seen.value
     }
-    findings: dict[Entity, Finding] = {}
-    compared = 0
-    for wire, speed in speeds.items():
-        far = fabric.peer(wire) if isinstance(wire, Wire) else None
-        if far is None or far not in speeds:
-            continue
-        compared += 1
-        if speed != speeds[far]:
-            subject = link(wire, far)  # type: ignore[arg-type]  # narrowed above
-            findings.setdefault(subject, _ends(rule, subject, wire, far, speeds))
+    unequal, compared = unequal_ends(fabric, speeds)
+    findings: dict[Entity, Finding] = {
+        cable: _ends(rule, cable, ends, speeds) for cable, ends in unequal.items()
+    }
     groups, judged = _groups(telemetry, fabric, speeds)
     for members in groups:
         usual = median(members.values())
@@ -70,19 +64,18 @@ def _groups(
     return groups, bool(groups)
 
 
-def _ends(
-    rule: Rule, subject: Entity, wire: Entity, far: Entity, speeds: dict[Entity, float]
-) -> Finding:
-    slow, fast = sorted((wire, far), key=lambda end: speeds[end])
+def _ends(rule: Rule, cable: Link, ends: tuple[Wire, Wire], speeds: dict[Entity, float]) -> Finding:
+    slow, fast = sorted(ends, key=lambda end: speeds[end])
     return found(
         rule,
-        subject,
+        cable,
         "critical",
         0.9,
         f"{display(slow)} runs at {_gbps(speeds[slow])}, its other end {display(fast)} at "
         f"{_gbps(speeds[fast])}",
         [Evidence(rows.SPEED.name, end, speeds[end], "bps", "equal ends") for end in (slow, fast)],
-        affected=[wire, far],
+        affected=ends,
+        explains=_effects(cable),
     )
 
 
@@ -91,9 +84,6 @@ def _odd(
 ) -> Finding:
     far = fabric.peer(place) if isinstance(place, Interface) else None
     name = RATE if isinstance(slot, Slot) else rows.SPEED.name
-    explains: list[tuple[str, Entity]] = [("path-marks", place), ("queue-drops", place)]
-    if isinstance(place, Interface) and far is not None:
-        explains.append(("loss-on-path", link(place, far)))
     return found(
         rule,
         place,
@@ -105,8 +95,21 @@ def _odd(
             Evidence(name, slot, usual, "bps", note="median of its like on the switch"),
         ],
         affected=[far] if far is not None else [],
-        explains=explains,
+        explains=_effects(
+            place if not isinstance(place, Interface) or far is None else link(place, far)
+        ),
     )
+
+
+def _effects(cable: Entity) -> list[tuple[str, Entity]]:
+    """Return what the end of a slow cable suffers: it fills up like any other bottleneck."""
+    return [
+        (rule, cable)
+        for rule in (
+            "path-marks", "queue-drops", "loss-on-path", "pause-root", "incast", "slow-receiver",
+            "pfc-before-ecn", "marking-saturated",
+        )
+    ]  # fmt: skip
 
 
 def _gbps(bps: float) -> str:
@@ -122,4 +125,5 @@ RULE: Final = Rule(
     cannot_tell_when="no cable's speed is known at both ends and no switch has three like ports",
     refutes="the interface is meant to be slower (storage, management)",
     judge=judge,
+    answers=("R32",),
 )

@@ -1,0 +1,98 @@
+"""Lossless priorities, and where queues and groups lose packets of them all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collectors.model.catalogue import interface, switch
+from collectors.model.entities import Entity, Interface, Slot, Switch, Wire, wire_of
+from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.once import once
+from tuner.diagnosis.rule import grew
+from tuner.diagnosis.view import Telemetry
+
+PFC = "pfc_priorities"
+
+
+def pfc_of(telemetry: Telemetry) -> Mapping[Wire, frozenset[int]]:
+    """Return the priorities with PFC of every wire whose setting is known."""
+
+    def found() -> dict[Wire, frozenset[int]]:
+        known: dict[Wire, frozenset[int]] = {}
+        for entity, setting in telemetry.setting_all(PFC).items():
+            wire = wire_of(entity)
+            if wire is not None and isinstance(setting.value, tuple):
+                known[wire] = frozenset(p for p, on in enumerate(setting.value) if on)
+        return known
+
+    return once(telemetry, "pfc_of", found)
+
+
+def usual_lossless(telemetry: Telemetry) -> frozenset[int]:
+    """Return the priorities with PFC on most wires; empty where most have none or none is known."""
+    counted = Counter(pfc_of(telemetry).values())
+    if not counted:
+        return frozenset()
+    priorities, times = counted.most_common(1)[0]
+    return priorities if 2 * times > counted.total() else frozenset()
+
+
+@dataclass(frozen=True)
+class Drops:
+    """Packets that a switch lost of a lossless priority: at ingress groups, at egress queues."""
+
+    at_ingress: Mapping[Interface, tuple[float, Evidence]]
+    at_egress: Mapping[Interface, tuple[float, Evidence]]
+
+    @property
+    def total(self) -> float:
+        """All packets; both ends of one loss may be counted."""
+        places = (*self.at_ingress.values(), *self.at_egress.values())
+        return sum(packets for packets, _ in places)
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """The places that lost most."""
+        places = sorted((*self.at_ingress.values(), *self.at_egress.values()), key=lambda p: -p[0])
+        return [evidence for _, evidence in places[:6]]
+
+
+def lossless_drops(telemetry: Telemetry) -> Mapping[Switch, Drops]:
+    """Return by switch what was dropped of the fabric's lossless priorities."""
+
+    def found() -> dict[Switch, Drops]:
+        lossless = usual_lossless(telemetry)
+        by_switch: dict[Switch, Drops] = {}
+        for metrics, ingress in (
+            ((switch.GROUP_DROPS, switch.GROUP_BUFFER_DROPS), True),
+            ((interface.QUEUE_DROPS,), False),
+        ):
+            for metric in metrics:
+                for entity, growth in telemetry.growth_all(metric.name).items():
+                    if growth.total <= 0 or not isinstance(entity, Slot):
+                        continue
+                    place = entity.parent
+                    if entity.index not in lossless or not isinstance(place, Interface):
+                        continue
+                    drops = by_switch.setdefault(place.switch, Drops({}, {}))
+                    side = drops.at_ingress if ingress else drops.at_egress
+                    before = side.get(place, (0.0, None))[0]
+                    evidence = grew(metric, entity, growth, "0 in a lossless priority")
+                    side[place] = before + growth.total, evidence  # type: ignore[index]
+        return by_switch
+
+    return once(telemetry, "lossless_drops", found)
+
+
+def are_counted(telemetry: Telemetry) -> bool:
+    """Tell whether any switch counts drops by queue or priority group."""
+    return any(
+        telemetry.growth_all(metric.name) for metric in (interface.QUEUE_DROPS, switch.GROUP_DROPS)
+    )
+
+
+def losses_behind(place: Entity) -> list[tuple[str, Entity]]:
+    """Return the findings that packets dropped at a wire explain there."""
+    return [(rule, place) for rule in ("queue-drops", "loss-on-path", "ack-timeouts")]
