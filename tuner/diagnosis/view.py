@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from collectors.model.entities import Entity, Netdev, Port, Wire
+from collectors.model.entities import Entity, Link, Netdev, Port, Wire
 from collectors.model.facts import Attribute, Gap, Gid, Neighbour, QueuePairFact, Setting
 
 
@@ -133,3 +133,6 @@ class FabricView(Protocol):
 
     def attached(self, port: Port) -> Wire:
         """Return what the cable of a port is plugged into: its netdev where it has one."""
+
+    def links(self) -> Sequence[Link]:
+        """Return every cable once."""

@@ -1,0 +1,205 @@
+"""A candidate: ECN thresholds, DCQCN parameters (or none) and PFC's share, put into a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collectors.model.dcqcn import (
+    DcqcnParameters,
+    DcqcnRangeError,
+    firmware_of_parameters,
+    parameters_of_firmware,
+)
+from collectors.model.ecn import EcnThresholds
+from simlab.packet.config import Plan
+from simlab.packet.parameters import CongestionControl, EcnAt, Form, SwitchModel
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A searched number: its range spans what is published (presets, Paraleon's search space)."""
+
+    name: str
+    low: float
+    high: float
+
+
+ECN_AXES: Final = (
+    Axis("kmin_bytes", 5e3, 3.2e6),
+    Axis("span_bytes", 10e3, 6.4e6),  # Kmax - Kmin
+    Axis("pmax_ratio", 0.01, 1.0),
+)
+DCQCN_AXES: Final = (
+    Axis("ai_bps", 5e6, 2e9),
+    Axis("hai_bps", 30e6, 4e9),
+    Axis("increase_timer_s", 50e-6, 900e-6),
+    Axis("g", 1 / 1024, 1 / 16),
+    Axis("cut_window_s", 1e-6, 128e-6),
+    Axis("min_rate_bps", 1e6, 5e9),
+)
+ALPHA_AXIS: Final = Axis("alpha", 1 / 64, 8.0)
+AXES: Final = (*ECN_AXES, *DCQCN_AXES, ALPHA_AXIS)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One configuration. `dcqcn` None: NICs do not react. `ecn` None: switches do not mark."""
+
+    name: str
+    ecn: EcnThresholds | None
+    dcqcn: DcqcnParameters | None
+    alpha: float
+    source: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it sets, for telling candidates apart."""
+        return self.ecn, self.dcqcn, self.alpha
+
+
+def point_of(candidate: Candidate) -> Floats | None:
+    """Return the candidate as log values along AXES, None where something is off."""
+    if candidate.ecn is None or candidate.dcqcn is None:
+        return None
+    ecn = candidate.ecn
+    values = [ecn.kmin_bytes, ecn.kmax_bytes - ecn.kmin_bytes, ecn.pmax_ratio]
+    values += [getattr(candidate.dcqcn, axis.name) for axis in DCQCN_AXES]
+    values.append(candidate.alpha)
+    return np.array(
+        [math.log(min(max(v, a.low), a.high)) for v, a in zip(values, AXES, strict=True)]
+    )
+
+
+def candidate_at(point: Floats, like: DcqcnParameters, name: str) -> Candidate | None:
+    """Return the candidate at log values; what is not an axis is as in `like`.
+
+    Values are those that registers can hold (mlx5's units). None where they cannot.
+    """
+    value = {
+        axis.name: math.exp(min(max(float(x), math.log(axis.low)), math.log(axis.high)))
+        for axis, x in zip(AXES, point, strict=True)
+    }
+    kmin = round(value["kmin_bytes"], -3)
+    ecn = EcnThresholds(
+        kmin, kmin + max(round(value["span_bytes"], -3), 1e3), round(value["pmax_ratio"], 2)
+    )
+    changes: dict[str, Any] = {axis.name: value[axis.name] for axis in DCQCN_AXES}
+    changes["cnp_interval_s"] = value["cut_window_s"]
+    dcqcn = held(replace(like, **changes))
+    if dcqcn is None:
+        return None
+    alpha = 2.0 ** round(math.log2(value["alpha"]))
+    return Candidate(name, ecn, dcqcn, alpha, "optimisation")
+
+
+def held(parameters: DcqcnParameters) -> DcqcnParameters | None:
+    """Return the nearest parameters that registers hold, None where a value is out of range."""
+    try:
+        return parameters_of_firmware(firmware_of_parameters(parameters, wide_fields=True))
+    except DcqcnRangeError:
+        return None
+
+
+def stepped(candidate: Candidate, current: Candidate, factor: float) -> Candidate:
+    """Return the candidate with no value further than `factor` from the current one.
+
+    A current value outside the published range may always come to its edge and go on from there.
+    What is off now has no step to bound.
+    """
+
+    def near(axis: Axis, wanted: float, now: float) -> float:
+        low, high = min(now, axis.high) / factor, max(now, axis.low) * factor
+        return min(max(wanted, low), high)
+
+    ecn = candidate.ecn
+    if ecn is not None and current.ecn is not None:
+        was = current.ecn
+        kmin, span, pmax = (
+            near(axis, wanted, now)
+            for axis, wanted, now in zip(
+                ECN_AXES,
+                (ecn.kmin_bytes, ecn.kmax_bytes - ecn.kmin_bytes, ecn.pmax_ratio),
+                (was.kmin_bytes, was.kmax_bytes - was.kmin_bytes, was.pmax_ratio),
+                strict=True,
+            )
+        )
+        ecn = EcnThresholds(kmin, kmin + span, min(pmax, 1.0))
+    dcqcn = candidate.dcqcn
+    if dcqcn is not None and current.dcqcn is not None:
+        steps: dict[str, Any] = {
+            axis.name: near(axis, getattr(dcqcn, axis.name), getattr(current.dcqcn, axis.name))
+            for axis in DCQCN_AXES
+        }
+        dcqcn = replace(dcqcn, **steps)
+    alpha = near(ALPHA_AXIS, candidate.alpha, current.alpha)
+    return replace(candidate, ecn=ecn, dcqcn=dcqcn, alpha=alpha)
+
+
+def current_of(plan: Plan, port: int) -> Candidate:
+    """Return what is in force at a directed port and with most NICs of a plan."""
+    node = plan.topology.end(port)
+    switch = plan.model.switch_at(node, port)
+    ecn = next((one.thresholds for one in switch.ecn), None)
+    control = plan.model.congestion
+    dcqcn = None if control.form is Form.OFF else control.dcqcn
+    return Candidate("leave it", ecn, dcqcn, switch.alpha, "the running settings")
+
+
+def applied(plan: Plan, candidate: Candidate, line_bps: float) -> Plan:
+    """Return the plan with the candidate on every NIC and every marking queue.
+
+    Thresholds are for ports of `line_bps` and scale with speed. Exceptions of single places keep
+    all else that is particular to them.
+    """
+    ecn: tuple[EcnAt, ...] = ()
+    if candidate.ecn is not None:
+        ecn = (EcnAt(rate_bps=line_bps, thresholds=candidate.ecn),)
+
+    def marking(switch: SwitchModel) -> SwitchModel:
+        return replace(switch, ecn=ecn, alpha=candidate.alpha)
+
+    model = plan.model
+    control = CongestionControl(form=Form.OFF)
+    if candidate.dcqcn is not None:
+        control = replace(model.congestion, form=Form.FIRMWARE, dcqcn=candidate.dcqcn)
+    model = replace(
+        model,
+        congestion=control,
+        switch=marking(model.switch),
+        switches={node: marking(one) for node, one in model.switches.items()},
+        ports={port: marking(one) for port, one in model.ports.items()},
+        nics={node: replace(one, congestion=None) for node, one in model.nics.items()},
+    )
+    return replace(plan, model=model)
+
+
+def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, object]:
+    """Return the settings that the chosen candidate changes, by name of the vocabulary."""
+    found: dict[str, object] = {}
+    if chosen.ecn is not None:
+        for field in fields(EcnThresholds):
+            new = getattr(chosen.ecn, field.name)
+            if current.ecn is None or getattr(current.ecn, field.name) != new:
+                found[field.name] = new
+        if current.ecn is None:
+            found["ecn_enabled"] = True
+    if chosen.dcqcn is None:
+        if current.dcqcn is not None:
+            found["dcqcn_rp_enabled"] = (False,) * 8
+    else:
+        if current.dcqcn is None:
+            found["dcqcn_rp_enabled"] = (True,) * 8
+        for one in fields(DcqcnParameters):
+            new = getattr(chosen.dcqcn, one.name)
+            if current.dcqcn is None or getattr(current.dcqcn, one.name) != new:
+                found[f"dcqcn_{one.name}"] = 0 if new is None else new
+    if chosen.alpha != current.alpha:
+        found["buffer_alpha_exponent"] = round(math.log2(chosen.alpha))
+    return found
