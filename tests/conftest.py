@@ -10,7 +10,7 @@ from hypothesis import settings
 settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
-LABS = {"lab_rxe", "lab_ib", "lab_switch", "lab_prom"}
+LABS = {"lab_rxe", "lab_ib", "lab_switch", "lab_prom", "lab_browser"}
 
 
 @pytest.hookimpl(wrapper=True)

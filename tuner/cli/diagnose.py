@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collectors.model.entities import Entity, Wire
     from tuner.diagnosis.finding import Finding
     from tuner.diagnosis.flow import PriorityFlow
+    from tuner.diagnosis.pause_tree import Branch, PauseTree
     from tuner.store.window import Window
 
 FOUND = 3
@@ -80,6 +81,7 @@ def pause_tree(
     """Show who stalls whom by PFC, from the roots down to the victims, for each priority."""
     from tuner.cli import show
     from tuner.diagnosis.flow import pfc_flows
+    from tuner.diagnosis.pause_tree import pause_trees
     from tuner.fabric.graph import build_fabric
 
     with reporting():
@@ -93,7 +95,7 @@ def pause_tree(
         print("nothing is paused" if flows else "no PFC counters are known")
         return
     for tree in pause_trees(flows):
-        show.console().print(tree)
+        show.console().print(rich_tree(tree))
 
 
 def topology(
@@ -146,28 +148,22 @@ def concerns(finding: Finding, host: str, link: str) -> bool:
     return not link or any(display(part) == link for place in places for part in _parts(place))
 
 
-def pause_trees(flows: Sequence[PriorityFlow]) -> Iterable[Tree]:
-    """Return one tree a priority: roots, and below each what waits for it, nearest first."""
+def rich_tree(tree: PauseTree) -> Tree:
+    """Return the trees of a priority for the terminal."""
     from rich.tree import Tree
 
-    from collectors.model.entities import display
     from tuner.cli.show import plain
 
-    for flow in flows:
-        if not flow.graph.stalled:
-            continue
-        tree = Tree(f"[bold]priority {flow.priority}")
-        waiting: dict[Wire, list[Wire]] = {}
-        for edge in flow.graph.edges:
-            waiting.setdefault(edge.behind, []).append(edge.waiting)
-        for root in flow.graph.roots:
-            what = root.kind.replace("_", " ")
-            branch = tree.add(plain(f"{display(root.wire)}  {what}  score {root.score:.2f}"))
-            _grow(branch, root.wire, waiting, flow, frozenset({root.wire}))
-        for cycle in flow.graph.cycles:
-            circle = "circle: " + " → ".join(display(wire) for wire in cycle)
-            tree.add(plain(circle, style="bold red"))
-        yield tree
+    def grow(branch: Tree, below: Iterable[Branch]) -> None:
+        for one in below:
+            grow(branch.add(plain(f"{one.text}  paused {one.share:.1%}")), one.below)
+
+    shown = Tree(f"[bold]priority {tree.priority}")
+    for root in tree.roots:
+        grow(shown.add(plain(f"{root.text}  score {root.share:.2f}")), root.below)
+    for circle in tree.circles:
+        shown.add(plain(f"circle: {circle}", style="bold red"))
+    return shown
 
 
 def seen_by(window: Window, a: Wire, b: Wire) -> str:
@@ -178,23 +174,6 @@ def seen_by(window: Window, a: Wire, b: Wire) -> str:
         ends = len({side for known, side in hows if known == how})
         words.append(f"{how}, {'both ends' if ends == 2 else 'one end'}")
     return "; ".join(words)
-
-
-def _grow(
-    branch: Tree,
-    behind: Wire,
-    waiting: dict[Wire, list[Wire]],
-    flow: PriorityFlow,
-    passed: frozenset[Wire],
-) -> None:
-    from collectors.model.entities import display
-    from tuner.cli.show import plain
-
-    for wire in sorted(waiting.get(behind, ()), key=lambda w: -flow.graph.stalled[w]):
-        share = flow.graph.stalled[wire]
-        child = branch.add(plain(f"{display(wire)}  paused {share:.1%}"))
-        if wire not in passed:
-            _grow(child, wire, waiting, flow, passed | {wire})
 
 
 def _parts(place: Entity) -> list[Entity]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tuner.cli import diagnose, ib, model, record, serve, status, suggest
+from tuner.cli import diagnose, ib, model, record, report, serve, status, suggest
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -35,6 +35,7 @@ _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
     *serve.COMMANDS,
     *status.COMMANDS,
     *record.COMMANDS,
+    *report.COMMANDS,
 )
 for command in _COMMANDS:
     app.command()(command)

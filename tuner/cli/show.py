@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -13,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from collectors.model.entities import display
-from collectors.model.facts import Value
-from tuner.advice.recommendation import Effect, Recommendation
+from tuner.advice.recommendation import Recommendation
+from tuner.advice.words import clock, effect, value
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
 from tuner.diagnosis.host.checks import CHECKS
 
@@ -161,43 +160,7 @@ def recommendation(rec: Recommendation) -> RenderableType:
     )
 
 
-def effect(item: Effect) -> str:
-    """Return a prediction in one line."""
-    if item.unit == "ratio":
-        return f"{item.metric}: ×{item.low:.2f}..{item.high:.2f}"
-    if item.unit == "bps" and max(item.high, item.before or 0) >= 1e9:
-        before = "?" if item.before is None else f"{item.before / 1e9:.2f}"
-        return f"{item.metric}: {before} → {item.low / 1e9:.2f}..{item.high / 1e9:.2f} Gbit/s"
-    if item.unit == "bps":
-        before = "?" if item.before is None else f"{item.before / 1e6:.2f}"
-        return f"{item.metric}: {before} → {item.low / 1e6:.2f}..{item.high / 1e6:.2f} Mbit/s"
-    if item.unit == "seconds":
-        before = "?" if item.before is None else f"{item.before:.4g}"
-        return f"{item.metric}: {before} → {item.low:.4g}..{item.high:.4g} s"
-    before = "now unknown" if item.before is None else f"{item.before:.1f}"
-    return f"{item.metric}: {before} → {item.low:.1f}..{item.high:.1f}"
-
-
-def value(of: Value | float, unit: str) -> str:
-    """Return a value with its unit for people."""
-    if isinstance(of, tuple):
-        return " ".join(str(part) for part in of)
-    if isinstance(of, bool) or not isinstance(of, (int, float)):
-        return str(of)
-    if unit == "bps" and of >= 1e9:
-        return f"{of / 1e9:g} Gbit/s"
-    if unit == "bps" and of >= 1e6:
-        return f"{of / 1e6:g} Mbit/s"
-    number = f"{of:,.0f}" if isinstance(of, int) or of.is_integer() else f"{of:,.4g}"
-    return f"{number} {unit}".strip() if unit not in ("id", "bool", "count") else number
-
-
 def plain(text: str, style: str = "") -> Text:
     """Return text from a peer for the terminal: brackets are no markup, escapes do nothing."""
     safe = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
     return Text(safe, style=style)
-
-
-def clock(at_ns: int) -> str:
-    """Return a wall-clock time in UTC."""
-    return datetime.fromtimestamp(at_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

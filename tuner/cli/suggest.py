@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
     from tuner.advice.recommendation import Recommendation
     from tuner.diagnosis.finding import Diagnosis
+    from tuner.fabric.graph import Fabric
     from tuner.store.window import Window
 
 RECOMMENDED = 3
@@ -26,6 +27,7 @@ class Advice:
     """Everything that one look at a window gives."""
 
     window: Window
+    fabric: Fabric
     diagnosis: Diagnosis
     recommendations: tuple[Recommendation, ...]
     source: str
@@ -44,7 +46,7 @@ def advise(window: Window, source: str, measured: Measured | None = None) -> Adv
     diagnosis = diagnose(window, fabric, RULES)
     recommendations = recommend(diagnosis, window, fabric)
     valued = with_outcome(recommendations, measured or Measured())
-    return Advice(window, diagnosis, valued, source)
+    return Advice(window, fabric, diagnosis, valued, source)
 
 
 def suggest(

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 from tests.tuner.diagnosis.test_pause_rules import lossless, pause
 from tests.tuner.recorded import LOSSY, record
-from tuner.cli.diagnose import pause_trees
+from tuner.cli.diagnose import rich_tree
 from tuner.cli.main import app
 from tuner.diagnosis.flow import pfc_flows
+from tuner.diagnosis.pause_tree import pause_trees
 
 
 def run(*args):
@@ -59,7 +60,7 @@ def test_pause_tree_grows_from_the_root_to_its_victims():
     pause(made, made.netdevs[0], 0.2)
     console = Console(width=100, record=True)
     for tree in pause_trees(pfc_flows(made.telemetry, made.fabric)):
-        console.print(tree)
+        console.print(rich_tree(tree))
     lines = [line.strip(" │├└─") for line in console.export_text().splitlines()]
     assert lines == [
         "priority 3",
