@@ -6,6 +6,8 @@ interface, enhanced and simple packet blocks, `if_tsresol`).
 
 from __future__ import annotations
 
+import mmap
+import os
 import struct
 from array import array
 from collections.abc import Iterator
@@ -26,10 +28,13 @@ _MAGICS: Final = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 _NG: Final = b"\x0a\x0d\x0d\x0a"
+LARGE: Final = 1 << 20  # bytes from which on a file is mapped
 PADDING: Final = 256  # zero bytes after the last frame, so that header reads stay in bounds
 CHUNK: Final = 250_000
 TRIAL: Final = 64  # records of one size in a row that make it worth to take a run at once
 MIXED: Final = 4096  # records that are looked at one by one before a run is tried again
+BLOCK: Final = 32 << 20  # bytes whose records are looked for in many places at once
+STRIDE: Final = 64 << 10  # bytes from one such place to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,48 +58,75 @@ class Frames:
 def read_frames(file: Path) -> Iterator[Frames]:
     """Yield the frames of a file in chunks. A file cut off in a frame yields what is before it.
 
+    A large file is mapped, not read: its size is no matter, but nobody may shorten it meanwhile.
     Raises Unavailable, Malformed, NotSupported (link types other than Ethernet).
     """
     try:
-        raw = file.read_bytes()
+        with file.open("rb") as opened:
+            if os.fstat(opened.fileno()).st_size < LARGE:
+                raw: Raw = opened.read()
+            else:
+                raw = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise Unavailable(str(file), "read capture", error.strerror or str(error)) from error
     yield from parse_frames(raw, str(file))
 
 
-def parse_frames(raw: bytes, name: str) -> Iterator[Frames]:
+def parse_frames(raw: Raw, name: str) -> Iterator[Frames]:
     """Yield the frames of a capture's bytes. name: for errors."""
-    data = np.zeros(len(raw) + PADDING, np.uint8)
-    data[: len(raw)] = np.frombuffer(raw, np.uint8)
     if raw[:4] in _MAGICS:
         chunks = _pcap(raw, name)
     elif raw[:4] == _NG:
         chunks = _pcapng(raw, name)
     else:
         raise Malformed(name, "read capture", "neither pcap nor pcapng", raw[:16])
+    data = np.frombuffer(raw, np.uint8)
     for columns in chunks:
-        yield Frames(data, *columns)
+        start, captured = columns[:2]
+        if len(raw) < LARGE:
+            yield _padded(data, columns)
+            continue
+        cut = int(np.searchsorted(start + captured, len(raw) - PADDING, "right"))
+        yield Frames(data, *(column[:cut] for column in columns))
+        if cut < len(start):
+            yield _padded(data, tuple(column[cut:] for column in columns))  # type: ignore[arg-type]
 
 
+def _padded(data: NDArray[np.uint8], columns: Columns) -> Frames:
+    """Return frames with a copy of the bytes from the first on, and PADDING after them."""
+    start, *others = columns
+    base = int(start[0]) if len(start) else len(data)
+    copy = np.zeros(len(data) - base + PADDING, np.uint8)
+    copy[: len(data) - base] = data[base:]
+    return Frames(copy, start - base, *others)
+
+
+Raw = bytes | mmap.mmap
 Column = NDArray[np.int64]
 Columns = tuple[Column, Column, Column, Column]  # start, captured, length, time
 
 
-def _pcap(raw: bytes, name: str) -> Iterator[Columns]:
+def _pcap(raw: Raw, name: str) -> Iterator[Columns]:
     order, scale = _MAGICS[raw[:4]]
     if len(raw) < 24:
-        raise Malformed(name, "read capture", "the file header is cut off", raw)
+        raise Malformed(name, "read capture", "the file header is cut off", raw[:24])
+    data = np.frombuffer(raw, np.uint8)
     link = struct.unpack_from(order + "I", raw, 20)[0] & 0xFFFF
     if link != ETHERNET:
         raise NotSupported(name, "read capture", f"link type {link}; Ethernet (1) is read")
-    at = 24
+    at, guess = 24, True
     while at <= len(raw) - 16:
         parts: list[Columns] = []
         count = 0
         while count < CHUNK and at <= len(raw) - 16:
             columns, following = _alike(raw, at, order, scale, CHUNK - count)
             if columns is None:
-                columns, following = _one_by_one(raw, at, order, scale, MIXED)
+                places = None
+                if guess and len(raw) - at > 4 * STRIDE:
+                    places, following, guess = _in_step(raw, data, at, order)
+                if places is None or not len(places):
+                    places, following = _one_by_one(raw, at, order, MIXED)
+                columns = _headers(data, places, order, scale)
             if following == at:
                 break  # cut off: what came before is good
             parts.append(columns)
@@ -105,7 +137,7 @@ def _pcap(raw: bytes, name: str) -> Iterator[Columns]:
         yield _joined(parts)
 
 
-def _alike(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple[Columns | None, int]:
+def _alike(raw: Raw, at: int, order: str, scale: int, most: int) -> tuple[Columns | None, int]:
     """Return a run of records of one size, found without looking at each, and what follows.
 
     None where the next few differ in size: then looking at each is quicker.
@@ -132,7 +164,8 @@ def _alike(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple[Colu
         count = min(room, count * 16)
 
 
-def _one_by_one(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple[Columns, int]:
+def _one_by_one(raw: Raw, at: int, order: str, most: int) -> tuple[Column, int]:
+    """Return where up to so many records begin, and what follows them."""
     size_of = struct.Struct(order + "I").unpack_from
     found: list[int] = []
     end = len(raw)
@@ -144,11 +177,68 @@ def _one_by_one(raw: bytes, at: int, order: str, scale: int, most: int) -> tuple
             break
         found.append(at)
         at = following
-    places = np.array(found, np.int64)
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(raw, np.uint8), 16)
+    return np.array(found, np.int64), at
+
+
+def _in_step(raw: Raw, data: NDArray[np.uint8], at: int, order: str) -> tuple[Column, int, bool]:
+    """Return where the records of a block begin, what follows, and whether guessing paid.
+
+    A record says only where the next one is, so that one chain cannot be followed by numpy. Many
+    can: chains are begun at places that look like a record's header and followed in step. A
+    chain counts only where the one before it, which is known to be right, runs into its start.
+    """
+    end = min(len(raw), at + BLOCK)
+    starts = np.array([at, *_likely(raw, at, end, order)], np.int64)
+    stops = np.append(starts[1:], end)
+    sizes = np.lib.stride_tricks.sliding_window_view(data, 4)
+    place, steps = starts.copy(), []
+    running = np.arange(len(starts))
+    while len(running):
+        here = place[running]
+        following = here + 16 + sizes[here + 8].view(order + "u4")[:, 0]
+        whole = following <= len(raw)
+        running, here = running[whole], here[whole]
+        steps.append((running, here))
+        place[running] = following[whole]
+        running = running[(place[running] < stops[running]) & (place[running] <= len(raw) - 16)]
+    met = place[:-1] == starts[1:]
+    good = len(starts) if met.all() else int(met.argmin()) + 1
+    chains = np.concatenate([chain for chain, _ in steps])
+    places = np.concatenate([here for _, here in steps])
+    kept = places[chains < good]
+    kept.sort()
+    return kept, int(place[good - 1]), 2 * good > len(starts)
+
+
+def _likely(raw: Raw, at: int, end: int, order: str) -> Iterator[int]:
+    """Yield places, one every STRIDE, that look like a record's header, by the first one's time.
+
+    The upper three bytes of the seconds hold for 256 s; a longer capture has places without.
+    """
+    header = struct.Struct(order + "IIII")
+    second = header.unpack_from(raw, at)[0]
+    upper = struct.pack(order + "I", second)
+    upper, lead = (upper[1:], 1) if order == "<" else (upper[:3], 0)
+    for goal in range(at + STRIDE, end - STRIDE, STRIDE):
+        found = goal
+        while (found := raw.find(upper, found, goal + STRIDE)) >= 0:
+            place = found - lead
+            size, length = header.unpack_from(raw, place)[2:]
+            following = place + 16 + size
+            if size <= length <= 1 << 18 and following <= end - 16:
+                later = header.unpack_from(raw, following)
+                if abs(later[0] - second) < 256 and later[2] <= later[3] <= 1 << 18:
+                    yield place
+                    break
+            found += 1
+
+
+def _headers(data: NDArray[np.uint8], places: Column, order: str, scale: int) -> Columns:
+    """Return the columns of the records that begin at these places."""
+    windows = np.lib.stride_tricks.sliding_window_view(data, 16)
     rows = windows[places].view(order + "u4").astype(np.int64)
     times = rows[:, 0] * 10**9 + rows[:, 1] * scale
-    return (places + 16, rows[:, 2], rows[:, 3], times), at
+    return places + 16, rows[:, 2], rows[:, 3], times
 
 
 def _joined(parts: list[Columns]) -> Columns:
@@ -158,7 +248,7 @@ def _joined(parts: list[Columns]) -> Columns:
     return start, captured, length, times
 
 
-def _pcapng(raw: bytes, name: str) -> Iterator[Columns]:
+def _pcapng(raw: Raw, name: str) -> Iterator[Columns]:
     order, at = "<", 0
     links: list[tuple[int, int]] = []  # link type, ticks a second
     found = array("q")
@@ -190,7 +280,7 @@ def _columns(found: array[int]) -> Columns:
     return rows[0], rows[1], rows[2], rows[3]
 
 
-def _interface(raw: bytes, at: int, size: int, order: str) -> tuple[int, int]:
+def _interface(raw: Raw, at: int, size: int, order: str) -> tuple[int, int]:
     """Return link type and ticks a second of an interface block."""
     link = struct.unpack_from(order + "H", raw, at + 8)[0]
     ticks, option, end = 10**6, at + 16, at + size - 4

@@ -246,7 +246,7 @@ def icrc_errors(frames: Frames, packets: Packets, at_most: int = 100_000) -> tup
     One packet at a time, some microseconds each: at most so many are checked.
     """
     wrong = checked = 0
-    data = frames.data.tobytes()
+    data = frames.data.data
     for at in range(min(len(packets), at_most)):
         frame = int(packets.frame[at])
         ip, bth = int(packets.ip[at]), int(packets.bth[at])

@@ -251,10 +251,48 @@ def test_large_captures_add_up(tmp_path):
     file = tmp_path / "large.pcap"
     write_large(file, 300_000, flows=64)
     table, decoded = read(file)
-    assert len(decoded) == 2
+    assert sum(len(packets) for _, packets in decoded) == 300_000
     flows = table.flows()
     assert len(flows) == 64
     assert sum(flow.packets for flow in flows) == 300_000
     assert sum(flow.ce for flow in flows) == 300_000 // 8
     assert sum(flow.resent for flow in flows) == 0
     assert Counter(flow.packets for flow in flows).most_common(1)[0][0] in (4687, 4688)
+
+
+def records(rng, order, fakes, count=30_000):
+    """Return a capture of mixed sizes; with fakes, payloads look like records."""
+    head = struct.pack(order + "IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    parts, starts, at = [head], [], len(head)
+    for number in range(count):
+        size = int(rng.integers(60, 300))
+        second = 1_700_000_000 + number // 100
+        body = bytes(rng.integers(0, 256, size, np.uint8))
+        if fakes:
+            fake = struct.pack(order + "IIII", second, 5, 16, 16)
+            body = (fake * (size // 16 + 1))[:size]
+        parts.append(struct.pack(order + "IIII", second, number, size, size) + body)
+        starts.append(at + 16)
+        at += 16 + size
+    return b"".join(parts), starts
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("fakes", [False, True], ids=["plain", "payloads that look like records"])
+@pytest.mark.parametrize("cut", [0, 70])
+def test_records_of_mixed_sizes_are_found_where_they_are(tmp_path, order, fakes, cut):
+    """Chains that were begun in the wrong place must not count, wherever payloads lead them."""
+    data, starts = records(np.random.default_rng(7), order, fakes)
+    file = tmp_path / "mixed.pcap"
+    file.write_bytes(data[: len(data) - cut])
+    assert len(data) > 4 << 20
+    found, sums = 0, 0
+    for frames in read_frames(file):
+        seconds = frames.time_ns // 10**9 - 1_700_000_000
+        assert list(seconds) == [number // 100 for number in range(found, found + len(frames))]
+        found += len(frames)
+        sums += int(frames.captured.sum())
+    kept = len(starts) - bool(cut)
+    assert found == kept
+    wanted = np.diff([*starts, len(data) + 16]) - 16
+    assert sums == wanted[:kept].sum()
