@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tuner.cli import diagnose, ib, model, record, report, serve, status, suggest
+from tuner.cli import diagnose, ib, model, record, report, serve, status, suggest, whatif
 
 app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
 
@@ -31,6 +31,7 @@ def main(
 
 _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
     *suggest.COMMANDS,
+    *whatif.COMMANDS,
     *diagnose.COMMANDS,
     *serve.COMMANDS,
     *status.COMMANDS,

@@ -12,8 +12,8 @@ _EVERY_S = 0.25
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Give a function to call with the number of items so far."""
+def counting(what: str, of: str = "items") -> Iterator[Callable[[int], None]]:
+    """Give a function to call with the number of items (or what `of` says) so far."""
     shown = [0.0]
     due = [time.monotonic() + _QUIET_S]
     terminal = sys.stderr.isatty()
@@ -22,7 +22,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
         now = time.monotonic()
         if terminal and now >= due[0]:
             due[0], shown[0] = now + _EVERY_S, now
-            print(f"\r{what}: {items} items", end="", file=sys.stderr, flush=True)
+            print(f"\r{what}: {items} {of}", end="", file=sys.stderr, flush=True)
 
     yield count
     if shown[0]:

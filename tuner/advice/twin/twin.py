@@ -15,6 +15,7 @@ from collectors.model.catalogue import interface, rdma
 from collectors.model.entities import Port, wire_of
 from collectors.model.metric import Metric
 from simlab.packet.config import Config, FlowFile, Plan, TopologyFile
+from simlab.packet.parameters import SwitchModel
 from simlab.packet.topology import Cable
 from tuner.advice.twin.change import QUEUE_PAIRS, Assignment
 from tuner.advice.twin.load import Load, load_of, with_flows, with_queue_pairs
@@ -67,11 +68,18 @@ class Twin:
                 for m in load.traffic.messages
             )
             load = replace(load, traffic=replace(load.traffic, messages=messages))
-        topology = self.plan.topology
+        topology, model = self.plan.topology, self.plan.model
         if rtt != 1:
+            # Headroom that is read fits cables that are not: it stays as ample as it is.
+            model = replace(
+                model,
+                switch=_with_headroom(model.switch, rtt),
+                switches={n: _with_headroom(one, rtt) for n, one in model.switches.items()},
+                ports={n: _with_headroom(one, rtt) for n, one in model.ports.items()},
+            )
             cables = tuple(replace(c, delay_s=c.delay_s * rtt) for c in topology.cables)
             topology = replace(topology, cables=cables)
-        plan = replace(self.plan, topology=topology, traffic=load.traffic)
+        plan = replace(self.plan, topology=topology, model=model, traffic=load.traffic)
         return replace(self, plan=plan, load=load)
 
     def changed(
@@ -140,6 +148,12 @@ def build_twin(
         _seen(telemetry, wiring, load),
         (*wiring.assumed, *assumed, *load.assumed),
     )
+
+
+def _with_headroom(switch: SwitchModel, factor: float) -> SwitchModel:
+    if switch.headroom_bytes is None:
+        return switch
+    return replace(switch, headroom_bytes=round(switch.headroom_bytes * factor))
 
 
 def around(value: float, assumption: str) -> Estimate:

@@ -1,0 +1,105 @@
+"""`tuner whatif` on a recorded simulation: the change does what the simulator would show."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from collectors.model.entities import Host, Interface, Switch
+from collectors.model.errors import ConfigInvalid
+from simlab.packet.config import plan_of
+from simlab.packet.fabric import run_fabric
+from tuner.advice.twin.change import Assignment
+from tuner.advice.twin.replay import replay
+from tuner.cli.main import app
+from tuner.cli.whatif import parse_assignment
+
+SCENARIO = """
+duration_s: 0.008
+topology: {kind: leaf_spine, leaves: 2, spines: 2, hosts_per_leaf: 4}
+workload: {kind: incast, receiver: 7, size_bytes: 3000000}
+model: {congestion: {profile: nvidia_firmware}, switch: {buffer_bytes: 4000000}}
+telemetry: {interval_s: 0.0005, switch_refresh_s: 0.0005}
+"""
+
+
+def run(*args):
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whatif") / "r"
+    plan = plan_of(yaml.safe_load(SCENARIO), "scenario", Path())
+    run_fabric(plan, record=folder, start_ns=1_800_000_000_000_000_000)
+    return folder
+
+
+def test_turning_on_marks_in_the_twin_does_what_it_does_in_the_scenario(recording):
+    shown = run(
+        "whatif", "--source", f"dir={recording}", "--format", "json",
+        "--set", "ecn_enabled=on", "--set", "kmin_bytes=100KB", "--set", "kmax_bytes=400KB",
+        "--set", "pmax_ratio=0.2",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    told = json.loads(shown.output)
+    rows = {row["metric"]: row for row in told["measures"]}
+    text = yaml.safe_load(SCENARIO)
+    limits = {"kmin_bytes": 100e3, "kmax_bytes": 400e3, "pmax_ratio": 0.2}
+    text["model"]["switch"]["ecn"] = [{"rate_bps": 100e9, "thresholds": limits}]
+    truth = replay(plan_of(text, "scenario", Path()))
+    assert rows["job time"]["after"] == pytest.approx(truth.job_s, rel=0.05)
+    assert rows["marked packets"]["before"] == 0
+    assert rows["marked packets"]["after"] == pytest.approx(truth.marked_ratio, abs=0.05)
+    assert rows["paused time"]["after"] < rows["paused time"]["before"] / 3
+    assert rows["job time"]["after_low"] <= rows["job time"]["after"]
+    assert told["runs"] == 10
+    assert told["twin"]["hosts"] == 8
+    assert told["assumed"]
+
+
+def test_table_fits_and_names_the_change(recording):
+    shown = run(
+        "whatif", "--source", f"dir={recording}", "--set", "dcqcn_rp_enabled@host3=off",
+        "--budget", "0.1",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    assert "at host3" in shown.output
+    assert "counted" in shown.output
+    assert max(len(line) for line in shown.output.splitlines()) <= 100
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("kmin_bytes", "must be KNOB=VALUE"),
+        ("no_such=1", "no such knob"),
+        ("job_tclass=106", "does not show"),
+        ("pmax_ratio=7", "outside"),
+        ("kmin_bytes@leaf9=1KB", "no such place"),
+        ("ecn_enabled=perhaps", "neither on nor off"),
+    ],
+)
+def test_wrong_changes_are_named(recording, text, why):
+    shown = run("whatif", "--source", f"dir={recording}", "--set", text)
+    assert shown.exit_code == 2
+    assert why in shown.output
+
+
+def test_values_and_places_are_read():
+    port = Interface(Switch("02:00", "leaf0"), "Ethernet4")
+
+    def read(text: str) -> Assignment:
+        return parse_assignment(text, lambda: [port, Host("h1")])
+
+    assert read("pfc_priorities@leaf0=3,4").value == tuple(i in (3, 4) for i in range(8))
+    assert read("pfc_priorities@leaf0=3").place == port.switch
+    assert read("kmax_bytes@leaf0 Ethernet4=1MiB") == Assignment("kmax_bytes", 1048576.0, port)
+    assert read("dcqcn_ai_bps@h1=5M") == Assignment("dcqcn_ai_bps", 5e6, Host("h1"))
+    assert read("dcqcn_np_enabled=on").value == (True,) * 8
+    assert read("load_balancing=flowlet").value == "flowlet"
+    assert read("buffer_alpha_exponent=-2").value == -2
+    with pytest.raises(ConfigInvalid):
+        read("buffer_alpha_exponent=many")

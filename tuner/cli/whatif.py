@@ -1,0 +1,290 @@
+"""`tuner whatif`: the current fabric in the packet simulator, before and after a change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from collectors.model.errors import ConfigInvalid
+from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, made_by, reporting
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from collectors.model.entities import Entity
+    from collectors.model.facts import Value
+    from tuner.advice.knobs.knob import Knob
+    from tuner.advice.twin.change import Assignment
+    from tuner.advice.twin.compare import Comparison
+    from tuner.advice.twin.twin import Twin
+
+SCHEMA: Final = "fabric-tuner/whatif/1"
+_SWITCHED: Final = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+Sets = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KNOB[@PLACE]=VALUE",
+        help="a knob's new value, everywhere or at a place (host3, leaf0, leaf0 Ethernet4); repeat",
+    ),
+]
+Budget = Annotated[
+    float, typer.Option("--budget", metavar="SECONDS", min=0.1, help="time for simulations")
+]
+
+
+def whatif(
+    assignments: Sets,
+    tuner: TunerAddress = "",
+    source: Source = "",
+    since: Since = "",
+    budget: Budget = 30.0,
+    seed: Annotated[int, typer.Option("--seed", help="of the simulator")] = 1,
+    answer: Answer = Format.table,
+) -> None:
+    """Simulate the fabric as it is and with a change: job time, goodput, queue, marks, pauses.
+
+    The simulator gets the cables, settings, queue pairs and byte counts of the window, and repeats
+    the comparison with N, RTT and burst ±30 % around what was estimated, as the budget allows.
+
+    tuner whatif --set kmin_bytes=400KB --set kmax_bytes=1600KB --set pmax_ratio=0.2
+
+    tuner whatif --set dcqcn_rp_enabled=off --set pfc_priorities@leaf0=3,4
+    """
+    from tuner.advice.twin.compare import compare
+    from tuner.advice.twin.twin import build_twin
+    from tuner.cli.options import look
+    from tuner.cli.progress import counting
+    from tuner.fabric.graph import build_fabric
+
+    with reporting():
+        window, named = look(tuner, source, since)
+        fabric = build_fabric(window)
+        changes = [parse_assignment(text, window.known_entities) for text in assignments]
+        twin = build_twin(window, fabric)
+        other = twin.changed(window, fabric, changes)
+        end = time.monotonic() + budget
+        with counting("simulating", "runs") as count:
+            found = compare(
+                twin, other, seed=seed, progress=count, stop=lambda: time.monotonic() > end
+            )
+    if answer is Format.table:
+        from tuner.cli import show
+
+        show.console().print(_table(changes, twin, other, found))
+        return
+    from tuner.cli.suggest import as_text
+
+    print(as_text(_document(named, changes, twin, other, found), answer))
+
+
+def parse_assignment(text: str, entities: Callable[[], Sequence[Entity]]) -> Assignment:
+    """Parse `KNOB[@PLACE]=VALUE`. Raises ConfigInvalid naming what is wrong and what is known."""
+    from tuner.advice.knobs.catalogue import KNOBS
+    from tuner.advice.twin.change import Assignment, shows
+
+    left, equals, value = text.partition("=")
+    name, _, place = left.strip().partition("@")
+    if not equals or not name or not value.strip():
+        raise ConfigInvalid("--set", text, "must be KNOB=VALUE or KNOB@PLACE=VALUE")
+    knob = KNOBS.get(name)
+    if knob is None and name != "buffer_alpha":
+        raise ConfigInvalid("--set", name, "no such knob; `tuner suggest` names those it changes")
+    if not shows(name):
+        raise ConfigInvalid("--set", name, "the packet simulator does not show what it changes")
+    made = float(_number(value)) if knob is None else _value(knob, value.strip())
+    why = "" if knob is None else knob.unfit(made)
+    if why:
+        raise ConfigInvalid("--set", name, why)
+    return Assignment(name, made, _place(place.strip(), entities) if place else None)
+
+
+def _value(knob: Knob, text: str) -> Value:
+    from tuner.cli import quantity
+
+    if knob.unit == "bool" or (knob.choices and set(knob.choices) == {True, False}):
+        whole = _SWITCHED.get(text.lower())
+        if knob.places:
+            if whole is not None and text not in ("0", "1"):
+                return (whole,) * knob.places
+            chosen = {int(part) for part in text.split(",") if part.strip().isdigit()}
+            return tuple(index in chosen for index in range(knob.places))
+        if whole is None:
+            raise ConfigInvalid("--set", knob.name, f"{text!r} is neither on nor off")
+        return whole
+    readers: dict[str, Callable[[str], float]] = {
+        "bytes": quantity.size_bytes, "bps": quantity.rate_bps, "seconds": quantity.seconds,
+    }  # fmt: skip
+    try:
+        if knob.unit in readers:
+            return readers[knob.unit](text)
+    except typer.BadParameter as error:
+        raise ConfigInvalid("--set", knob.name, str(error)) from None
+    if knob.choices and text in knob.choices:
+        return text
+    if "," in text:
+        return tuple(part.strip() for part in text.split(","))
+    number = _number(text)
+    return int(number) if number == int(number) and knob.unit != "ratio" else number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigInvalid("--set", text, "is no number") from None
+
+
+def _place(text: str, entities: Callable[[], Sequence[Entity]]) -> Entity:
+    """Return the entity of a name for people, a canonical string, a host or a switch."""
+    from collectors.model.entities import Host, Interface, display, host_of
+
+    for entity in entities():
+        if text in (display(entity), str(entity)):
+            return entity
+        if host_of(entity) == text:
+            return Host(text)
+        if isinstance(entity, Interface) and text in (entity.switch.name, entity.switch.key):
+            return entity.switch
+    raise ConfigInvalid("--set", text, "no such place; `tuner topology` lists hosts and switches")
+
+
+def _rows(found: Comparison) -> list[tuple[str, str, float, float, float, float]]:
+    """Return (name, unit, before, after, least and most after over all runs) of each measure."""
+    from tuner.advice.twin.compare import MEASURES
+
+    rows = []
+    for measure in MEASURES:
+        after = [measure.of(run) for run in found.after]
+        before = measure.of(found.before[0])
+        if measure.unit in ("seconds", "bps"):  # the job differs between variations, too
+            olds = [measure.of(run) for run in found.before]
+            after = [before * new / old for old, new in zip(olds, after, strict=True) if old]
+        rows.append((measure.name, measure.unit, before, after[0], min(after), max(after)))
+    return rows
+
+
+def _document(
+    named: str,
+    changes: Sequence[Assignment],
+    twin: Twin,
+    other: Twin,
+    found: Comparison,
+) -> dict[str, Any]:
+    ratios = found.job_ratios
+    return {
+        "schema": SCHEMA,
+        "made_by": made_by(),
+        "source": named,
+        "changes": [
+            {
+                "knob": one.knob,
+                "place": "" if one.place is None else str(one.place),
+                "value": list(one.value) if isinstance(one.value, tuple) else one.value,
+            }
+            for one in changes
+        ],
+        "twin": {
+            "hosts": len(twin.wiring.hosts),
+            "switches": len(twin.wiring.switches),
+            "queue_pairs": len(twin.load.traffic.connections),
+            "share_of_span": twin.load.share,
+            "seen": {
+                "seconds": twin.seen.seconds * twin.load.share,
+                "marked_ratio": twin.seen.marked_ratio,
+                "paused_ratio": twin.seen.paused_ratio,
+            },
+            "estimates": {
+                name: {"value": one.value, "low": one.low, "high": one.high}
+                for name, one in (
+                    ("flows", twin.flows), ("rtt_s", twin.rtt_s), ("burst_bytes", twin.burst_bytes)
+                )
+            },
+        },
+        "measures": [
+            {
+                "metric": name, "unit": unit, "before": before, "after": after,
+                "after_low": low, "after_high": high,
+            }
+            for name, unit, before, after, low, high in _rows(found)
+        ],
+        "job_time_ratio": {"estimate": ratios[0], "low": min(ratios), "high": max(ratios)},
+        "runs": 2 * len(ratios),
+        "finished": {"before": found.before[0].finished, "after": found.after[0].finished},
+        "assumed": list(other.assumed),
+    }  # fmt: skip
+
+
+def _table(
+    changes: Sequence[Assignment],
+    twin: Twin,
+    other: Twin,
+    found: Comparison,
+) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from collectors.model.entities import display
+    from tuner.advice.knobs.knob import shown
+
+    table = Table(title="What if", title_justify="left", expand=True)
+    for name in ("measure", "before", "after", "change", "after, ±30 %"):
+        table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
+    for name, unit, before, after, low, high in _rows(found):
+        change = f"{after / before - 1:+.1%}" if before else ("" if not after else "new")
+        span = f"{_shown(low, unit)} … {_shown(high, unit)}"
+        table.add_row(name, _shown(before, unit), _shown(after, unit), change, span)
+    what = "; ".join(
+        f"{one.knob} = {shown(one.value)}{f' at {display(one.place)}' if one.place else ''}"
+        for one in changes
+    )
+    ratios = found.job_ratios
+    lines: list[RenderableType] = [
+        Text(f"change: {what}"),
+        Text(
+            f"twin: {len(twin.wiring.hosts)} ports, {len(twin.wiring.switches)} switches, "
+            f"{len(twin.load.traffic.connections)} queue pairs, {twin.load.share:.1%} of the "
+            f"span's bytes; N {twin.flows.value:g}, RTT {twin.rtt_s.value * 1e6:.1f} µs at the "
+            "busiest receiver"
+        ),
+        Text(_fit(twin, found)),
+        table,
+        Text(
+            f"job time x {ratios[0]:.3f}, {min(ratios):.3f} to {max(ratios):.3f} with N, RTT and "
+            f"burst ±30 % ({2 * len(ratios)} runs)"
+        ),
+        Text("assumed:\n  " + "\n  ".join(other.assumed), style="dim"),
+    ]
+    return Group(*lines)
+
+
+def _fit(twin: Twin, found: Comparison) -> str:
+    """Return how well the twin as it is does what was counted."""
+    run, seen = found.before[0], twin.seen
+    parts = [f"time {_shown(run.job_s, 'seconds')}"]
+    if seen.marked_ratio is not None:
+        parts.append(f"marked {run.marked_ratio:.2%} ({seen.marked_ratio:.2%} counted)")
+    if seen.paused_ratio is not None:
+        parts.append(f"paused {run.paused_ratio:.1%} ({seen.paused_ratio:.1%} counted)")
+    parts[0] += f" ({_shown(seen.seconds * twin.load.share, 'seconds')} counted)"
+    return f"the twin as it is: {', '.join(parts)}"
+
+
+def _shown(value: float, unit: str) -> str:
+    if value == float("inf"):
+        return "never"
+    if unit == "seconds":
+        return f"{value * 1e3:,.3f} ms"
+    if unit == "bps":
+        return f"{value / 1e9:,.1f} Gb/s"
+    if unit == "bytes":
+        return f"{value / 1e3:,.1f} KB"
+    return f"{value:.2%}" if unit == "ratio" else f"{value:,.0f}"
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (whatif,)
