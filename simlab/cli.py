@@ -8,6 +8,7 @@ from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
 from simlab.packet.cli import fabric_app, packet_app
 from simlab.rxe.cli import app as rxe
+from simlab.scenarios.cli import app as scenarios
 from simlab.switches.cli import app as switches
 
 app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
@@ -27,7 +28,7 @@ def main(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
     ] = False,
 ) -> None:
-    """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator."""
+    """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator, faults."""
 
 
 app.add_typer(hosts, name="hosts")
@@ -35,4 +36,5 @@ app.add_typer(ib, name="ib")
 app.add_typer(rxe, name="rxe")
 app.add_typer(packet_app, name="packet")
 app.add_typer(fabric_app, name="fabric")
+app.add_typer(scenarios, name="scenarios")
 app.add_typer(switches, name="switches")

@@ -14,6 +14,7 @@ from simlab.packet.topology import Topology
 
 Ints = NDArray[np.int64]
 PS = 10**12
+ETHERNET_BYTES = 38  # of a frame on the wire that the MTU does not count
 
 
 def thresholds_at(ecn: tuple[EcnAt, ...], rate_bps: float) -> EcnAt | None:
@@ -80,7 +81,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             else model.nic_at(peer).mtu_bytes
         )
         if takes:
-            values[at.PORT_LARGEST] = takes
+            values[at.PORT_LARGEST] = takes + ETHERNET_BYTES
             values[at.PORT_TROUBLE] |= at.LINK_SHORT
         for word, value in values.items():
             s[row + word] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from collectors.model.dcqcn import PAPER, DcqcnParameters
@@ -119,7 +119,7 @@ class SwitchModel:
     strict: tuple[int, ...] = (6, 7)
     weights: dict[int, int] = field(default_factory=dict)  # DWRR; 1 where not given
     classes: dict[int, int] = field(default_factory=dict)  # priority -> queue and group; its own
-    mtu_bytes: int = 0  # largest frame that a port takes in; 0: any
+    mtu_bytes: int = 0  # largest IP packet that a port takes in; 0: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +146,14 @@ class NicModel:
     ecn_capable: bool = True  # its data packets carry ECT
     receive_requests: int | None = None
     receive_interval_s: float | None = None
-    mtu_bytes: int = 0  # largest frame that it takes in; 0: any
+    mtu_bytes: int = 0  # largest IP packet that it takes in; 0: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balancing:
-    """ECMP and its alternatives. `tiers` overrides the hash by switch tier (1 leaf, 2, 3)."""
+    """ECMP and its alternatives. `tiers` overrides the hash by switch tier (1 leaf, 2, 3),
+    `switches` by node, seed included.
+    """
 
     spread: Spread = Spread.ECMP
     hash: HashSpec = NS3_HASH
@@ -160,6 +162,16 @@ class Balancing:
     descending: bool = False  # order of equal next hops (interface number)
     weights: dict[int, int] = field(default_factory=dict)  # directed port -> weight
     flowlet_gap_s: float = 50 * US
+    switches: dict[int, HashSpec] = field(default_factory=dict)
+
+    def spec_at(self, node: int, tier: int) -> HashSpec:
+        """Return the hash of a switch, its seed included."""
+        if node in self.switches:
+            return self.switches[node]
+        spec = self.tiers.get(tier, self.hash)
+        if self.seed_by_node and tier not in self.tiers:
+            return replace(spec, seed=node)
+        return spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

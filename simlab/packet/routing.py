@@ -61,9 +61,8 @@ def _specs(topology: Topology, balancing: Balancing) -> Ints:
     rows = []
     for node in topology.switches:
         tier = topology.tier[node] if topology.tier else 1
-        spec = balancing.tiers.get(tier, balancing.hash)
-        seed = node if balancing.seed_by_node and tier not in balancing.tiers else spec.seed
-        rows.append(hashing.pack_spec(spec, seed))
+        spec = balancing.spec_at(node, tier)
+        rows.append(hashing.pack_spec(spec, spec.seed))
     return np.array(rows, dtype=np.int64).reshape(len(rows), hashing.SPEC_WORDS + 1)
 
 

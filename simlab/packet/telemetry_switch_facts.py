@@ -64,14 +64,13 @@ def switch_facts(telemetry: Telemetry) -> Facts:
 
 def _whole(telemetry: Telemetry, node: int, tier: int, entity: Switch) -> Iterator[Setting]:
     balancing = telemetry.sim.model.balancing
-    spec = balancing.tiers.get(tier, balancing.hash)
-    seed = node if balancing.seed_by_node and tier not in balancing.tiers else spec.seed
+    spec = balancing.spec_at(node, tier)
     words = " ".join(field.value for field in spec.fields)
     switch = telemetry.sim.model.switch_at(node)
     yield Setting(entity, "pool_size_bytes", switch.buffer_bytes, WHERE)
     yield Setting(entity, "load_balancing", _SPREADS.get(balancing.spread, "adaptive"), WHERE)
     yield Setting(entity, "ecmp_hash_algorithm", spec.algorithm.value, WHERE)
-    yield Setting(entity, "ecmp_hash_seed", seed, WHERE)
+    yield Setting(entity, "ecmp_hash_seed", spec.seed, WHERE)
     yield Setting(entity, "ecmp_hash_fields", words, WHERE)
     yield Setting(entity, "ecmp_hash_offset", spec.rotate, WHERE)
 

@@ -1,0 +1,235 @@
+"""How settings of switches, cables and routing act in the simulator's model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from collectors.model.ecmp_hash import HashAlgorithm, HashField, HashSpec
+from collectors.model.entities import Entity, Interface, Switch
+from collectors.model.errors import ConfigInvalid
+from collectors.model.facts import Value
+from simlab.packet.interventions import What
+from simlab.packet.parameters import Form, Spread, SwitchModel
+from simlab.packet.telemetry_switch_facts import DATA_DSCP, SWITCH_MTU
+from simlab.packet.traffic import DATA_PRIORITY
+from simlab.scenarios import change_host
+from simlab.scenarios.edit import Edit, enabled, is_switch_place, number
+
+_CABLE_EVENTS: Final = (What.LINK_DOWN, What.LINK_UP, What.RATE, What.ERROR_RATE)
+_SPREADS: Final = {
+    "static": Spread.ECMP,
+    "flowlet": Spread.FLOWLET,
+    "per_packet": Spread.SPRAY,
+    "adaptive": Spread.LEAST_QUEUE,
+}
+
+
+def marking(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """ECN of a queue, of all queues of an interface or switch."""
+    wanted = value if setting == "ecn_enabled" else number(entity, setting, value)
+    for port in edit.ports(entity):
+        edit.marking[port, setting] = wanted
+
+
+def _of_switch(name: str, kind: Callable[[float], Any] = round) -> Callable[..., None]:
+    def apply(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+        wanted = kind(number(entity, setting, value))
+        edit.at_switch(entity, lambda switch: replace(switch, **{name: wanted}))
+
+    return apply
+
+
+def _alpha(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    wanted = number(entity, setting, value)
+    edit.at_switch(entity, lambda switch: replace(switch, alpha=wanted, xoff_bytes=None))
+
+
+def pfc(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """PFC priorities of an interface, a switch or a host."""
+    if not is_switch_place(entity):
+        change_host.pfc(edit, entity, setting, value)
+        return
+    on = tuple(p for p in range(8) if enabled(value, p))
+    edit.at_switch(entity, lambda switch: replace(switch, lossless=on, pfc=bool(on)))
+
+
+def mtu(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """MTU of an interface of a switch or host: it loses what is longer."""
+    bytes_ = round(number(entity, setting, value))
+    limit = 0 if bytes_ >= SWITCH_MTU else bytes_
+    if is_switch_place(entity):
+        edit.at_switch(entity, lambda switch: replace(switch, mtu_bytes=limit))
+    else:
+        edit.at_nic(entity, lambda nic: replace(nic, mtu_bytes=limit))
+
+
+def trust(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Field that the class comes from; untagged packets are of class 0 where it is not DSCP."""
+    edit.show(entity, setting, value)
+    if not is_switch_place(entity):
+        change_host.classify(edit, entity)
+        return
+    table = edit.shown.get((entity, "dscp_to_traffic_class"))
+    classes = _classes(table) if value == "dscp" else dict.fromkeys(range(8), 0)
+    edit.at_switch(entity, lambda switch: replace(switch, classes=classes))
+
+
+def dscp_map(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Traffic class of each DSCP, at a switch or interface."""
+    if not isinstance(value, tuple) or len(value) <= DATA_DSCP:
+        raise ConfigInvalid(str(entity), setting, "must have a place for each DSCP")
+    classes = _classes(value)
+    edit.at_switch(entity, lambda switch: replace(switch, classes=classes))
+
+
+def _classes(table: Value | None) -> dict[int, int]:
+    """Return where priorities go that do not keep their own number; data by its own DSCP."""
+    if not isinstance(table, tuple):
+        return {}
+    found = {p: int(table[p << 3]) for p in range(8)}
+    found[DATA_PRIORITY] = int(table[DATA_DSCP])
+    return {p: index for p, index in found.items() if p != index}
+
+
+def watchdog(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """PFC watchdog of an interface or switch: on or off, or its detection time."""
+
+    def change(switch: SwitchModel) -> SwitchModel:
+        if setting == "pfc_watchdog_enabled":
+            seconds = (switch.watchdog_s or _DETECTION_S) if value else 0.0
+        else:
+            seconds = number(entity, setting, value)
+        return replace(switch, watchdog_s=seconds, watchdog_restore_s=seconds)
+
+    edit.at_switch(entity, change)
+
+
+_DETECTION_S: Final = 1e-3
+
+
+def speed(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Speed of a cable, named by the link or either end."""
+    index = edit.places.cable(entity)
+    rate = number(entity, setting, value)
+    edit.events = [e for e in edit.events if e.cable != index or e.what is not What.RATE]
+    cable = replace(edit.topology.cables[index], rate_bps=rate)
+    edit.topology = edit.topology.with_cables({index: cable})
+
+
+def repair_link(edit: Edit, entity: Entity, setting: str, value: Value) -> None:  # noqa: ARG001
+    """Make a cable good: no errors, no loss, no failure."""
+    index = edit.places.cable(entity)
+    ends = set(edit.places.around_cable(index))
+    edit.events = [e for e in edit.events if e.cable != index or e.what not in _CABLE_EVENTS]
+    edit.ticking = [one for one in edit.ticking if one.entity not in ends]
+    cable = replace(edit.topology.cables[index], error_rate=0.0)
+    edit.topology = edit.topology.with_cables({index: cable})
+
+
+def spread(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Load balancing; the simulator has one way for all switches."""
+    edit.places.switch(entity)
+    wanted = _SPREADS.get(str(value))
+    if wanted is None:
+        raise ConfigInvalid(str(entity), setting, f"unknown; known: {', '.join(_SPREADS)}")
+    balancing = replace(edit.model.balancing, spread=wanted)
+    edit.model = replace(edit.model, balancing=balancing)
+
+
+def hashing(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """ECMP hash of one switch: seed, fields, algorithm or rotation."""
+    node = edit.places.switch(entity)
+    old = edit.model.balancing.spec_at(node, _tier(edit, node))
+    try:
+        new = _hash(old, setting, value)
+    except ValueError as error:
+        raise ConfigInvalid(str(entity), setting, str(error)) from None
+    own = edit.model.balancing.switches | {node: new}
+    edit.model = replace(edit.model, balancing=replace(edit.model.balancing, switches=own))
+
+
+def _hash(old: HashSpec, setting: str, value: Value) -> HashSpec:
+    if setting == "ecmp_hash_fields":
+        words = value if isinstance(value, tuple) else tuple(str(value).split())
+        return replace(old, fields=tuple(HashField(str(word)) for word in words))
+    if setting == "ecmp_hash_algorithm":
+        return replace(old, algorithm=HashAlgorithm(str(value)))
+    name = "seed" if setting == "ecmp_hash_seed" else "rotate"
+    return replace(old, **{name: int(value)})  # type: ignore[arg-type]
+
+
+def _tier(edit: Edit, node: int) -> int:
+    return edit.topology.tier[node] if edit.topology.tier else 1
+
+
+def weight(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Weight of a next hop among its equals."""
+    port = edit.places.interface(entity)
+    weights = edit.model.balancing.weights | {port: round(number(entity, setting, value))}
+    edit.model = replace(edit.model, balancing=replace(edit.model.balancing, weights=weights))
+
+
+def repair_routes(edit: Edit, entity: Entity, setting: str, value: Value) -> None:  # noqa: ARG001
+    """Let flows go by the routing tables again, not by paths of their own."""
+    if not isinstance(entity, Switch | Interface):
+        raise ConfigInvalid(str(entity), setting, "must name a switch or interface")
+    edit.jobs = [replace(job, paths=()) for job in edit.jobs]
+
+
+def subnet_control(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    """Congestion control of an InfiniBand subnet; the simulator has one for all switches."""
+    edit.places.switch(entity)
+    link = edit.model.infiniband
+    if link is None:
+        raise ConfigInvalid(str(entity), setting, "this is no InfiniBand fabric")
+    code = round(number(entity, setting, value))
+    if setting == "ib_cc_marking_rate":
+        edit.model = replace(edit.model, infiniband=replace(link, marking_rate=code))
+        return
+    # IBTA A10.2: 15 marks from the smallest share of the buffer on, 1 from the largest.
+    threshold = round(link.credits_bytes * (16 - code) / 16) if code else 0
+    form = Form.INFINIBAND if code else Form.OFF
+    control = replace(edit.model.congestion, form=form)
+    if code and not control.cct:
+        control = replace(control, cct=_CCT, ccti_timer_s=150e-6)
+    edit.model = replace(
+        edit.model, infiniband=replace(link, threshold_bytes=threshold), congestion=control
+    )
+
+
+_CCT: Final = tuple(step / 4 for step in range(128))
+
+SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = MappingProxyType(
+    {
+        "ecn_enabled": marking,
+        "kmin_bytes": marking,
+        "kmax_bytes": marking,
+        "pmax_ratio": marking,
+        "buffer_alpha": _alpha,
+        "pause_threshold_bytes": _of_switch("xoff_bytes"),
+        "xoff_bytes": _of_switch("headroom_bytes"),
+        "xon_offset_bytes": _of_switch("xon_offset_bytes"),
+        "reserved_buffer_bytes": _of_switch("reserved_bytes"),
+        "pool_size_bytes": _of_switch("buffer_bytes"),
+        "pfc_priorities": pfc,
+        "pfc_watchdog_enabled": watchdog,
+        "pfc_watchdog_detection_seconds": watchdog,
+        "mtu_bytes": mtu,
+        "trust": trust,
+        "dscp_to_traffic_class": dscp_map,
+        "speed_bps": speed,
+        "link_repair": repair_link,
+        "load_balancing": spread,
+        "ecmp_hash_seed": hashing,
+        "ecmp_hash_fields": hashing,
+        "ecmp_hash_algorithm": hashing,
+        "ecmp_hash_offset": hashing,
+        "ecmp_weight": weight,
+        "route_repair": repair_routes,
+        "ib_cc_threshold": subnet_control,
+        "ib_cc_marking_rate": subnet_control,
+    }
+)
