@@ -42,6 +42,8 @@ class FakeTelemetry:
     known: dict = field(default_factory=dict)
     cables: list = field(default_factory=list)
     stepped: dict = field(default_factory=dict)
+    table: dict = field(default_factory=dict)
+    pairs: list = field(default_factory=list)
     since_ns: int = SINCE
     until_ns: int = SINCE + int(SECONDS * 1e9)
 
@@ -84,11 +86,11 @@ class FakeTelemetry:
     def neighbours(self):
         return self.cables
 
-    def gids(self, _port):
-        return ()
+    def gids(self, port):
+        return self.table.get(port, ())
 
     def queue_pairs(self):
-        return ()
+        return self.pairs
 
     def gaps(self):
         return ()

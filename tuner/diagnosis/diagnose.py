@@ -14,6 +14,7 @@ from tuner.diagnosis.finding import (
     Finding,
     Verdict,
 )
+from tuner.diagnosis.fold import fold
 from tuner.diagnosis.place import Spots
 from tuner.diagnosis.rule import AnyRule, HostRule
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -26,11 +27,13 @@ def diagnose(telemetry: Telemetry, fabric: FabricView, rules: Iterable[AnyRule])
 
     Causes come first: what is more than information before information, the sure (SURE) before
     the unsure, then by section (link and configuration before knobs), severity and confidence. A
-    symptom that another finding explains comes last, as information.
+    symptom that another finding explains comes last, as information. Verdicts keep each rule's
+    findings as they are; here those that are one fault are one.
     """
     verdicts = tuple(_judge(rule, telemetry, fabric) for rule in rules)
     findings = [finding for verdict in verdicts for finding in verdict.findings]
-    ordered = sorted(_with_causes(findings, Spots(fabric)), key=_urgency)
+    caused = _with_causes(findings, Spots(fabric))
+    ordered = sorted(fold(caused, fabric, _urgency), key=_urgency)
     return Diagnosis(telemetry.since_ns, telemetry.until_ns, tuple(ordered), verdicts)
 
 

@@ -2,10 +2,12 @@
 
 from typing import Final
 
-from tuner.diagnosis.host import link_down, link_errors
+from tuner.diagnosis.host import fec_errors, link_down, link_errors
 from tuner.diagnosis.host.checks import CONFIGURATION
 from tuner.diagnosis.rule import AnyRule
 from tuner.diagnosis.rules import (
+    ack_loss,
+    ack_timeouts,
     class_not_lossless,
     cnp_feedback,
     counters_disagree,
@@ -23,6 +25,7 @@ from tuner.diagnosis.rules import (
     ib_vl_starvation,
     incast,
     loss_on_path,
+    lossy_cable,
     mtu_mismatch,
     nic_buffer_overflow,
     not_ect,
@@ -35,6 +38,8 @@ from tuner.diagnosis.rules import (
     pool_exhausted,
     queue_drops,
     receiver_not_ready,
+    reordering,
+    retransmission_collapse,
     slow_link,
     slow_receiver,
     watchdog_fired,
@@ -42,10 +47,13 @@ from tuner.diagnosis.rules import (
 
 RULES: Final[tuple[AnyRule, ...]] = (
     *CONFIGURATION,
+    ack_loss.RULE,
+    ack_timeouts.RULE,
     class_not_lossless.RULE,
     cnp_feedback.RULE,
     counters_disagree.RULE,
     ecmp_imbalance.RULE,
+    fec_errors.RULE,
     global_pause.RULE,
     headroom_too_small.RULE,
     ib_bad_cable.RULE,
@@ -61,6 +69,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     link_down.RULE,
     link_errors.RULE,
     loss_on_path.RULE,
+    lossy_cable.RULE,
     mtu_mismatch.RULE,
     nic_buffer_overflow.RULE,
     not_ect.RULE,
@@ -73,6 +82,8 @@ RULES: Final[tuple[AnyRule, ...]] = (
     pool_exhausted.RULE,
     queue_drops.RULE,
     receiver_not_ready.RULE,
+    reordering.RULE,
+    retransmission_collapse.RULE,
     slow_link.RULE,
     slow_receiver.RULE,
     watchdog_fired.RULE,

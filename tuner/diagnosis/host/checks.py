@@ -4,6 +4,7 @@ from typing import Final
 
 from tuner.diagnosis.host import (
     cnp_class,
+    fec_errors,
     frozen_counters,
     gid_choice,
     link_down,
@@ -33,6 +34,7 @@ CONFIGURATION: Final[tuple[HostRule, ...]] = (
 CHECKS: Final[tuple[tuple[HostRule, str], ...]] = (
     (link_down.RULE, "check cable, optics and the switch port"),
     (link_errors.RULE, "clean or replace cable and optics of that port"),
+    (fec_errors.RULE, fec_errors.FIX),
     (traffic_class.RULE, traffic_class.FIX),
     (pfc_priority.RULE, pfc_priority.FIX),
     (pause_with_roce.RULE, pause_with_roce.FIX),

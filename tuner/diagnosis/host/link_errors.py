@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectors.model.catalogue import interface, rdma
+from collectors.model.catalogue import ethernet, interface, rdma
 from collectors.model.entities import Entity, display
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
@@ -19,7 +19,12 @@ _LIMITS: Final[tuple[tuple[Metric, float], ...]] = (
     (rdma.LOCAL_INTEGRITY, 1),
     (rdma.ICRC_ERRORS, 10),
     (interface.RX_CRC_ERRORS, 10),
+    (interface.RX_ERRORS, 10),
+    (ethernet.SYMBOL_ERRORS, 120),
 )
+_EFFECTS: Final = (
+    "loss-on-path", "lossy-cable", "fec-errors", "ack-timeouts", "retransmission-collapse",
+)  # fmt: skip
 MIN_EVENTS: Final = 5
 CRITICAL: Final = 100  # times the limit
 
@@ -61,6 +66,7 @@ def _finding(rule: HostRule, entity: Entity, times: float, evidence: list[Eviden
         f"{display(entity)} {what}",
         evidence,
         affected=[entity],
+        explains=[] if corrupt else [(name, entity) for name in _EFFECTS],
     )
 
 

@@ -128,6 +128,7 @@ def _finding(
         f"({share:.2%} of its packets arrive out of order or are asked for again)",
         evidence,
         affected=[*hurt_rx, *(p for p in hurt_tx if p not in hurt_rx)],
+        explains=[("retransmission-collapse", hurt) for hurt in (*hurt_rx, *hurt_tx)],
     )
 
 

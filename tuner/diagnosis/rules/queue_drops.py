@@ -7,7 +7,7 @@ from typing import Final
 from collectors.model.catalogue import interface
 from collectors.model.entities import Entity, Interface, display
 from tuner.diagnosis.finding import Evidence, Verdict
-from tuner.diagnosis.place import cable_of, interface_of
+from tuner.diagnosis.place import interface_of, loss_signs
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -43,7 +43,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 f"the egress queue of {display(place)} overflows: it drops {share:.2%} of "
                 "what it is given",
                 evidence,
-                explains=_losses(fabric, place),
+                explains=_losses(telemetry, fabric, place),
             )
         )
     return verdict(
@@ -54,13 +54,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     )
 
 
-def _losses(fabric: FabricView, place: Entity) -> list[tuple[str, Entity]]:
-    if not isinstance(place, Interface):
-        return []
+def _losses(telemetry: Telemetry, fabric: FabricView, place: Entity) -> list[tuple[str, Entity]]:
+    """Return the losses that drops explain: of the host there, of anybody behind an uplink."""
+    far = fabric.peer(place) if isinstance(place, Interface) else None
+    hurt: list[Entity] = [place]
+    if isinstance(far, Interface):
+        hurt += [port for port in fabric.ports() if sum(loss_signs(telemetry, port)) > 0]
     return [
-        ("loss-on-path", cable_of(fabric, port))
-        for port in fabric.ports()
-        if fabric.peer(fabric.attached(port)) == place
+        (name, entity)
+        for entity in hurt
+        for name in ("loss-on-path", "ack-timeouts", "retransmission-collapse")
     ]
 
 

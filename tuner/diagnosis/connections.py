@@ -1,0 +1,71 @@
+"""Who talks to whom: queue pairs joined by their addresses."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collectors.model.entities import Port
+from tuner.diagnosis.once import once
+from tuner.diagnosis.view import HostTelemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A queue pair of a port towards another port of the fabric."""
+
+    src: Port
+    dst: Port
+    tclass: int | None
+    udp_source_port: int | None
+
+
+def connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
+    """Return every queue pair whose both ends are known ports, each direction once."""
+    return once(telemetry, "connections", lambda: _connections(telemetry))
+
+
+def _connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
+    pairs = [pair for pair in telemetry.queue_pairs() if pair.remote_address]
+    ports = {Port(pair.device, pair.port) for pair in pairs}
+    by_address = {
+        address: port
+        for port in ports
+        for gid in telemetry.gids(port)
+        if (address := _address(gid.gid)) is not None
+    }
+    made = []
+    for pair in pairs:
+        src, remote = Port(pair.device, pair.port), _address(pair.remote_address)
+        local = _address(pair.local_address)
+        dst = by_address.get(remote) if remote is not None else None
+        if local is not None:
+            src = by_address.get(local, src)
+        if dst is not None:
+            made.append(Connection(src, dst, pair.tclass, pair.udp_source_port))
+    return tuple(made)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address, one mapped into IPv6 as IPv4; None for what is none or link-local."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return None if address.is_link_local else mapped or address
+
+
+def senders_by_receiver(telemetry: HostTelemetry) -> Mapping[Port, Mapping[Port, int]]:
+    """Return for each port who sends to it, and over how many queue pairs."""
+
+    def found() -> dict[Port, dict[Port, int]]:
+        counted: dict[Port, dict[Port, int]] = {}
+        for one in connections(telemetry):
+            if one.src != one.dst:
+                of = counted.setdefault(one.dst, {})
+                of[one.src] = of.get(one.src, 0) + 1
+        return counted
+
+    return once(telemetry, "senders_by_receiver", found)
