@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from collectors.codec.netlink import NETLINK_RDMA, parse_messages
+from collectors.codec.rdma_layout import CounterLayout, counter_layout
 from collectors.codec.rdma_netlink import (
     pack_get_counters,
     pack_get_devices,
@@ -32,6 +33,7 @@ from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 _UNREADABLE: Final = 0xFFFF_FFFF_FFFF_FFFF  # what ionic prints for a counter it could not read
 _ALWAYS_COUNT: Final = frozenset({"mlx5", "bnxt_re", "irdma", "hns", "efa", "erdma", "rxe"})
 _RETRY_NS: Final = 600_000_000_000
+_KEEP_NS: Final = 30_000_000_000
 
 
 class HwCounterCollector:
@@ -41,18 +43,21 @@ class HwCounterCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._backoff = Backoff()
         self._listings = Listings()
         self._socket: NetlinkSocket | None = None
         self._no_netlink_since: int | None = None
-        self._files_since: dict[Port, int] = {}
+        self._files_since: dict[Port, tuple[str, int]] = {}
+        self._found: tuple[tuple[str, ...], int, Mapping[str, int]] | None = None
+        self._layouts: dict[Port, CounterLayout | None] = {}
+        self._lifespans: dict[Port, tuple[str, int, int | None]] = {}
 
     def read(self, clock: Clock) -> Pass:
         """Read every port once: over netlink, else from files; gaps for what gave neither."""
         gaps = GapLog(self.name)
         devices = self._inventory.devices(clock, gaps)
-        indices = self._indices(clock, gaps) if devices else {}
+        indices = self._indices(devices, clock, gaps) if devices else {}
         readings: list[Reading] = []
         for device in devices:
             for port in device.ports:
@@ -63,7 +68,7 @@ class HwCounterCollector:
                 values = self._values(device, port, counters, gaps)
                 if not counters and device.driver in _ALWAYS_COUNT:
                     self._explain(device, port, gaps)
-                lifespan = self._lifespan(device, port)
+                lifespan = self._lifespan(device, port, when)
                 if values or lifespan:
                     readings.append(
                         Reading(port.entity, {**values, **lifespan}, when, device.incarnation)
@@ -77,8 +82,14 @@ class HwCounterCollector:
             self._socket.close()
             self._socket = None
 
-    def _indices(self, clock: Clock, gaps: GapLog) -> dict[str, int]:
+    def _indices(
+        self, devices: tuple[RdmaDevice, ...], clock: Clock, gaps: GapLog
+    ) -> Mapping[str, int]:
+        """Return name -> number of each device; asked again when one is new or has gone."""
         now_ns = clock().mono_ns
+        known = tuple(f"{device.name} {device.incarnation}" for device in devices)
+        if self._found and self._found[0] == known and now_ns - self._found[1] < _KEEP_NS:
+            return self._found[2]
         if self._context.open_netlink is None:
             return {}
         if self._no_netlink_since is not None and now_ns - self._no_netlink_since < _RETRY_NS:
@@ -98,6 +109,7 @@ class HwCounterCollector:
             self.close()
             return {}
         self._no_netlink_since = None
+        self._found = (known, now_ns, found)
         return found
 
     def _over_netlink(
@@ -113,19 +125,32 @@ class HwCounterCollector:
         if index is None or self._socket is None:
             return None
         since = self._files_since.get(port.entity)
-        if since is not None and when.mono_ns - since < _RETRY_NS:
+        if since and since[0] == device.incarnation and when.mono_ns - since[1] < _RETRY_NS:
             return None
         try:
             for data in self._socket.request(pack_get_counters(index, port.entity.number)):
-                for message in parse_messages(data):
-                    counters = parse_counters(message)
-                    if counters is not None:
-                        self._files_since.pop(port.entity, None)
-                        return counters
+                counters = self._counters(port.entity, data)
+                if counters is not None:
+                    self._files_since.pop(port.entity, None)
+                    return counters
         except FabricError as error:
+            self._found = None  # a device that came back has another number
             if self._has_files(port.path):  # a driver without counters is no gap
                 gaps.add(port.entity, "STAT_GET", type(error).__name__, str(error))
-        self._files_since[port.entity] = when.mono_ns
+        self._files_since[port.entity] = (device.incarnation, when.mono_ns)
+        return None
+
+    def _counters(self, port: Port, data: bytes) -> dict[str, int] | None:
+        layout = self._layouts.get(port)
+        if layout is not None:
+            counters = layout.read(data)
+            if counters is not None:
+                return counters
+        for message in parse_messages(data):
+            counters = parse_counters(message)
+            if counters is not None:
+                self._layouts[port] = counter_layout(data)
+                return counters
         return None
 
     @staticmethod
@@ -192,15 +217,23 @@ class HwCounterCollector:
             gaps.add(port.entity, "hw_counters", "not in the catalogue", shown)
         return values
 
-    @staticmethod
-    def _lifespan(device: RdmaDevice, port: RdmaPort) -> dict[Column, int | float]:
+    def _lifespan(
+        self, device: RdmaDevice, port: RdmaPort, when: Instant
+    ) -> dict[Column, int | float]:
+        """Return how long the kernel caches; that changes by hand only, so it is kept a while."""
         column = columns("hw_counters", device.driver).get("lifespan")
         if column is None:
             return {}
-        try:
-            return {column: read_count(f"{port.path}/hw_counters/lifespan")}
-        except Unreadable:
-            return {}
+        kept = self._lifespans.get(port.entity)
+        if kept and kept[0] == device.incarnation and when.mono_ns - kept[1] < _KEEP_NS:
+            value = kept[2]
+        else:
+            try:
+                value = read_count(f"{port.path}/hw_counters/lifespan")
+            except Unreadable:
+                value = None
+            self._lifespans[port.entity] = (device.incarnation, when.mono_ns, value)
+        return {} if value is None else {column: value}
 
     def _device_level(self, device: RdmaDevice, when: Instant, gaps: GapLog) -> Iterator[Reading]:
         """Return what stands above the ports: EFA's commands, all of mlx5 in switchdev mode.

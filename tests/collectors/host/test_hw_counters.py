@@ -1,7 +1,11 @@
 """Hardware counters: netlink first, files per port where that fails, and what it costs."""
 
 import errno
+import shutil
+from dataclasses import replace
 
+from collectors.codec import rdma_netlink as rdma
+from collectors.codec.netlink import parse_messages
 from collectors.host.hw_counters import HwCounterCollector
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import NotSupported
@@ -57,6 +61,55 @@ def test_each_port_falls_back_by_itself(host, tmp_path, clock):
     clock.turn(5)
     assert not collector.read(clock).gaps  # not asked again at once
     assert set(responder.commands) == {("mlx5_0", 1)}
+
+
+class Recorded(RdmaResponder):
+    """Notes the commands that it is asked."""
+
+    def __init__(self, devices):
+        super().__init__(devices)
+        self.asked = []
+
+    def request(self, message):
+        (asked,) = parse_messages(message)
+        self.asked.append(asked.type - rdma.message_type(0))
+        return super().request(message)
+
+
+def test_the_next_pass_asks_for_values_only_and_reads_the_new_ones(host, tmp_path, clock):
+    write_device(tmp_path, device())
+    responder = Recorded((device(),))
+    collector = HwCounterCollector(host(open_netlink=lambda _: responder))
+    first = by_metric(collector.read(clock))
+    moved = replace(device().ports[0], hw_counters={**HW, "np_cnp_sent": 2**64 - 1})
+    responder.devices = (replace(device(), ports=(moved,)),)
+    clock.turn(1)
+    second = by_metric(collector.read(clock))
+    assert responder.asked == [rdma.GET, rdma.STAT_GET, rdma.STAT_GET]
+    changed = {"node_infiniband_np_cnp_packets_sent_total": 2**64 - 1}
+    assert second == {port: {**values, **changed} for port, values in first.items()}
+
+
+def test_a_device_that_came_back_under_another_number_is_found_at_once(host, tmp_path, clock):
+    """The old number is another device's now, or nobody's."""
+    other = FakeDevice("mlx5_9", node_guid="d83f:d203:0012:3400", ports=(FakePort(),))
+    home = write_device(tmp_path, device())
+    responder = RdmaResponder((device(),))
+    collector = HwCounterCollector(host(open_netlink=lambda _: responder))
+    first = collector.read(clock)
+    responder.devices = ()
+    clock.turn(1)
+    assert {gap.what for gap in collector.read(clock).gaps} == {"STAT_GET"}
+    responder.devices = (other, device())
+    shutil.copytree(home, home.parent / "reloaded", symlinks=True)
+    shutil.rmtree(home)
+    (home.parent / "reloaded").rename(home)
+    shutil.rmtree(home / "ports/1/hw_counters")  # only netlink can answer
+    clock.turn(1)
+    again = collector.read(clock)
+    assert again.readings[0].incarnation != first.readings[0].incarnation
+    (before,), (after,) = by_metric(first).values(), by_metric(again).values()
+    assert after == {k: v for k, v in before.items() if "lifespan" not in k}
 
 
 def test_the_file_that_fills_the_kernels_cache_comes_first(host, tmp_path, clock, faulty):
