@@ -7,6 +7,7 @@ thread keeps time: deadlines, the watchdog, signals.
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("agent")
 
-_TICK_S: Final = 0.25
+_TICK_MOST_S: Final = 1.0
 _WORKERS_DRAIN_S: Final = 3.0
 
 
@@ -57,6 +58,7 @@ def run(config: Config, file: str) -> int:
         _log.warning("no RDMA device in %s/class/infiniband", config.paths.sysfs)
     if outbox:
         outbox.start()
+    gc.freeze()  # what is loaded by now stays: a collection need not walk it
     schedule.start()
     where = f"metrics on port {listener.port}" if listener else "no metrics listener"
     to = f"tuner {config.uplink.tuner}" if config.uplink else "no tuner"
@@ -94,8 +96,9 @@ def _drop(_collector: str, _seen: Pass) -> None:
 
 def _keep_time(schedule: Schedule, stop: threading.Event) -> None:
     every = watchdog_s()
+    most_s = min(every or _TICK_MOST_S, _TICK_MOST_S)
     fed = 0.0
-    while not stop.wait(_TICK_S):
+    while not stop.wait(min(schedule.quiet_s(), most_s)):
         schedule.check_deadlines()
         now = time.monotonic()
         if every is not None and now - fed >= every:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hmac
 import logging
 import socket
@@ -22,6 +23,8 @@ from agent.config import Metrics, MetricsTls, read_secret
 from collectors.model.errors import ConfigInvalid, Unavailable
 
 _log: Final = logging.getLogger("agent.listener")
+
+_FOREVER_S: Final = 3600.0
 
 Render = Callable[[str], tuple[bytes, str]]
 """Accept header -> (body, content type)."""
@@ -77,13 +80,17 @@ class Listener:
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
         self.port = int(self._server.server_address[1])
+        # It sleeps until a connection comes: looking for the end twice a second costs more CPU
+        # than serving does.
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="metrics", daemon=True
+            target=self._server.serve_forever, args=(_FOREVER_S,), name="metrics", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
         """Stop listening."""
+        with contextlib.suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
         self._server.shutdown()
         self._server.server_close()
 

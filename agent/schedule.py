@@ -37,6 +37,7 @@ _log: Final = logging.getLogger("agent.schedule")
 _FREE_FAILURES: Final = 2  # in a row before the interval grows
 _BACKOFF_MOST_S: Final = 300.0
 _STAGGER_S: Final = 0.01  # passes at the same moment would only fight for the interpreter's lock
+_LOOK_S: Final = 0.25  # between looks at the passes under way
 _PATIENCE_S: Final = 0.5  # that a pass may hold up the others of its thread
 _REASONS: Final = (
     (NotSupported, "not_supported"),
@@ -138,7 +139,7 @@ class Schedule:
         lane.thread.start()
 
     def check_deadlines(self) -> None:
-        """Count the passes that have overrun since the last call; call it a few times a second.
+        """Count the passes that have overrun since the last call; call it when quiet_s() is over.
 
         A pass that holds up the others of its thread loses them to a new one.
         """
@@ -159,6 +160,15 @@ class Schedule:
                 why = f"no answer within {worker.job.deadline_s:g} s; waiting for it to return"
                 _log.warning("%s: %s", worker.job.name, why)
                 self._publish(worker.job.name, self._failure(worker.job, "deadline", why))
+
+    def quiet_s(self) -> float:
+        """Return seconds for which check_deadlines() will have nothing to find."""
+        now = time.monotonic()
+        with self._lock:
+            if any(worker.started is not None for worker in self._workers):
+                return _LOOK_S
+            first = min((worker.due for worker in self._workers), default=now)
+        return max(_LOOK_S, first + _LOOK_S - now)
 
     def _relieve(self, lane: _Lane, now: float) -> None:
         """Give a new thread to those that wait behind a slow pass."""

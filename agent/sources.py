@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from agent.config import CollectorConfig, Config, read_secret
 from agent.subnets import subnet_builder
 from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
+from collectors.host.inventory import Inventory
 from collectors.host.registry import HOST_COLLECTORS
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collectors.host.remote_kernel import RemoteKernel
 
 _FAST_S: Final = 5.0
+_BEAT_NS: Final = 100_000_000  # in which the collectors of a beat have begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ def _host(config: Config, file: str) -> Iterator[Job]:
             hint = f"is {close[0]!r} meant?" if close else f"known: {', '.join(sorted(rows))}"
             raise ConfigInvalid(file, f"$.collectors.{name}", f"no such collector; {hint}")
     context = host_context(config)
+    context = replace(context, inventory=Inventory(context, _BEAT_NS))
     for row in HOST_COLLECTORS:
         chosen = config.collectors.get(row.name, CollectorConfig())
         if row.on if chosen.on is None else chosen.on:

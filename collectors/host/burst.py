@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from collectors.host.context import HostCollector, HostContext
-from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort, wanted_netdevs
+from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
 from collectors.host.kernel_file import Unreadable, folder, parse_count, read_optional
 from collectors.host.sysfs import parse_rate
 from collectors.model.catalogue.registry import columns
@@ -172,7 +172,7 @@ class BurstCollector:
         """Raises ConfigInvalid for options that are wrong."""
         self._context = context
         self._options = parse_options(context.options)
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._mono_ns = mono_ns
         self._lock = threading.Lock()
         self._tracks: dict[tuple[Port | Netdev, str], Track] = {}
@@ -247,7 +247,7 @@ class BurstCollector:
     def _plan(self, clock: Clock, gaps: GapLog) -> None:
         devices = self._inventory.devices(clock, gaps)
         wanted: dict[tuple[Port | Netdev, str], str] = {}
-        for name, netdev in wanted_netdevs(self._context, devices, gaps).items():
+        for name, netdev in self._inventory.netdevs(clock, gaps).items():
             home = folder(self._context.sysfs, "class", "net", name)
             speed = read_optional(f"{home}/speed")
             self._line_bps[netdev] = float(speed) * 1e6 if speed.isdecimal() else 0.0

@@ -24,7 +24,7 @@ class CmCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
 
     def read(self, clock: Clock) -> Pass:
         """Read once; a host without the connection manager has nothing to read."""

@@ -100,7 +100,7 @@ class CongestionControlCollector:
     def __init__(self, context: HostContext) -> None:
         """Take the option mstconfig_folder. Raises ConfigInvalid for another."""
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         unknown = set(context.options) - {"mstconfig_folder"}
         if unknown:
             raise ConfigInvalid(self.name, f"option {min(unknown)!r}", "only mstconfig_folder")

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from collectors.model.reading import Collector
+
+if TYPE_CHECKING:
+    from collectors.host.inventory import Inventory
 
 
 class FrameSocket(Protocol):
@@ -60,7 +63,8 @@ class HostContext:
     host: name that the entities carry. include, exclude: regular expressions on device and
     interface names; an excluded device must not be touched at all, not even opened. open_netlink:
     family number -> socket, None where netlink may not be used; open_ethtool, open_frames
-    (LLDP of an interface): likewise. boot_id: part of incarnations.
+    (LLDP of an interface): likewise. inventory: shared by the collectors; without one, each
+    has its own. boot_id: part of incarnations.
     """
 
     host: str
@@ -72,6 +76,7 @@ class HostContext:
     open_netlink: Callable[[int], NetlinkSocket] | None = None
     open_ethtool: Callable[[], Ethtool] | None = None
     open_frames: Callable[[str], FrameSocket] | None = None
+    inventory: Inventory | None = None
     options: dict[str, object] = field(default_factory=dict)
 
     def wants(self, *names: str) -> bool:

@@ -14,7 +14,7 @@ from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
-from collectors.host.inventory import Inventory, wanted_netdevs
+from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import folder, read_optional, target
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Netdev, Slot
@@ -86,15 +86,14 @@ class DcbCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._backoff = Backoff(tries=1)
         self._socket: NetlinkSocket | None = None
 
     def read(self, clock: Clock) -> Pass:
         """Read once. Raises NotSupported where netlink may not be used."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         if not netdevs:
             return Pass((), gaps.gaps(), Facts())
         if self._context.open_netlink is None:

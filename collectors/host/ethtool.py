@@ -14,7 +14,7 @@ from typing import Final
 
 from collectors.host.backoff import Backoff
 from collectors.host.context import Ethtool, HostCollector, HostContext
-from collectors.host.inventory import Inventory, wanted_netdevs
+from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import exists, folder, read_optional
 from collectors.host.worker import OneAtATime
 from collectors.model.catalogue.registry import columns
@@ -81,7 +81,7 @@ class EthtoolCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._worker = OneAtATime()
         self._backoff = Backoff(tries=1)
         self._ethtool: Ethtool | None = None
@@ -90,8 +90,7 @@ class EthtoolCollector:
     def read(self, clock: Clock) -> Pass:
         """Read once. Raises NotSupported where the context has no way to ask drivers."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         if not netdevs:
             return Pass((), gaps.gaps())
         if self._ethtool is None:

@@ -17,7 +17,7 @@ from collectors.codec.netlink import NETLINK_GENERIC, Message, parse_messages
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
-from collectors.host.inventory import Inventory, wanted_netdevs
+from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import exists, folder, read_optional, target
 from collectors.host.worker import OneAtATime
 from collectors.model.catalogue.registry import columns
@@ -40,15 +40,14 @@ class EthtoolNetlinkCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._worker = OneAtATime()
         self._backoff = Backoff(tries=1)
 
     def read(self, clock: Clock) -> Pass:
         """Read once. Raises NotSupported where netlink may not be used."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         if not netdevs:
             return Pass((), gaps.gaps(), Facts())
         if self._context.open_netlink is None:

@@ -7,8 +7,9 @@ their drivers alone put into sysfs.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from collectors.host.context import HostContext
@@ -46,6 +47,7 @@ RDMA_DRIVERS: Final[Mapping[str, str]] = {
 }
 _GIDS_TRIED: Final = 16
 _RESCAN_NS: Final = 30_000_000_000
+_NETDEVS_KEEP: Final = 50  # times as long as devices: members of bonds change by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,35 +74,92 @@ class RdmaDevice:
     ports: tuple[RdmaPort, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """When something was looked up, what could not be read then, and for which devices."""
+
+    at_ns: int | None = None
+    gaps: GapLog = field(default_factory=lambda: GapLog(""))
+    at_devices: tuple[RdmaDevice, ...] = ()
+
+    def holds(self, now_ns: int, keep_ns: int) -> bool:
+        """Tell whether it is too early to look again."""
+        return self.at_ns is not None and now_ns - self.at_ns < keep_ns
+
+    def tell(self, gaps: GapLog) -> None:
+        """Note the gaps for another collector."""
+        for gap in self.gaps.gaps():
+            gaps.add(gap.subject, gap.what, gap.reason, gap.detail)
+
+
 def netdev_names(devices: tuple[RdmaDevice, ...]) -> dict[str, str]:
     """Return interface -> RDMA device, for the ports that have one."""
     return {port.netdev: device.name for device in devices for port in device.ports if port.netdev}
 
 
 class Inventory:
-    """The devices of a host, looked up again when the list of them changes or grows old."""
+    """The devices of a host, looked up again when the list of them changes or grows old.
 
-    def __init__(self, context: HostContext) -> None:
+    keep_ns: how long a look holds. Collectors that share an inventory and a beat look once.
+    """
+
+    def __init__(self, context: HostContext, keep_ns: int = 0) -> None:
         self._context = context
         self._root = folder(context.sysfs, "class", "infiniband")
+        self._keep_ns = keep_ns
+        self._lock = threading.Lock()
         self._known: tuple[RdmaDevice, ...] = ()
         self._listed: tuple[tuple[str, int], ...] | None = None
         self._scanned_ns = 0
+        self._looked = _Look()
+        self._netdevs: dict[str, Netdev] = {}
+        self._netdevs_looked = _Look()
+
+    @staticmethod
+    def of(context: HostContext) -> Inventory:
+        """Return the inventory that the context's collectors share, or one for this one alone."""
+        return context.inventory or Inventory(context)
 
     def devices(self, clock: Clock, gaps: GapLog) -> tuple[RdmaDevice, ...]:
         """Return the wanted devices; a host without RDMA has none. Excluded ones stay closed."""
-        listed = tuple(self._list(gaps))
-        now = clock().mono_ns
-        if listed == self._listed and now - self._scanned_ns < _RESCAN_NS:
-            return self._known
+        with self._lock:
+            return self._devices(clock().mono_ns, gaps)
+
+    def netdevs(self, clock: Clock, gaps: GapLog) -> dict[str, Netdev]:
+        """Return the interfaces to read: of RDMA ports, bond members, those named in include.
+
+        A host may have thousands of veth interfaces; none is read unless it is asked for.
+        """
+        with self._lock:
+            now_ns = clock().mono_ns
+            devices = self._devices(now_ns, gaps)
+            look = self._netdevs_looked
+            fresh = look.holds(now_ns, _NETDEVS_KEEP * self._keep_ns)
+            if not fresh or look.at_devices is not devices:
+                look = _Look(now_ns, GapLog(gaps.collector), devices)
+                self._netdevs = _wanted_netdevs(self._context, devices, look.gaps)
+                self._netdevs_looked = look
+            look.tell(gaps)
+            return dict(self._netdevs)
+
+    def _devices(self, now_ns: int, gaps: GapLog) -> tuple[RdmaDevice, ...]:
+        if not self._looked.holds(now_ns, self._keep_ns):
+            self._looked = _Look(now_ns, GapLog(gaps.collector))
+            self._look(now_ns)
+        self._looked.tell(gaps)
+        return self._known
+
+    def _look(self, now_ns: int) -> None:
+        listed = tuple(self._list(self._looked.gaps))
+        if listed == self._listed and now_ns - self._scanned_ns < _RESCAN_NS:
+            return
         known: list[RdmaDevice] = []
         keys: set[str] = set()
         for name, inode in listed:
             device = _read_device(self._context, self._root, name, inode, keys)
             keys.add(device.entity.key)
             known.append(device)
-        self._known, self._listed, self._scanned_ns = tuple(known), listed, now
-        return self._known
+        self._known, self._listed, self._scanned_ns = tuple(known), listed, now_ns
 
     def _list(self, gaps: GapLog) -> Iterator[tuple[str, int]]:
         try:
@@ -205,13 +264,9 @@ def _netdev(path: str, port_path: str, number: int) -> str:
     return ""
 
 
-def wanted_netdevs(
+def _wanted_netdevs(
     context: HostContext, devices: tuple[RdmaDevice, ...], gaps: GapLog
 ) -> dict[str, Netdev]:
-    """Return the interfaces to read: those of RDMA ports, bond members, those named in include.
-
-    A host may have thousands of veth interfaces; none is read unless it is asked for.
-    """
     found: dict[str, Netdev] = {}
     owners = netdev_names(devices)
     for name, device in owners.items():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from collectors.host.context import HostCollector, HostContext
-from collectors.host.inventory import Inventory, wanted_netdevs
+from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import Unreadable, folder, parse_count, read_text
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Entity, Host
@@ -60,13 +60,12 @@ class IpEcnCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
 
     def read(self, clock: Clock) -> Pass:
         """Read once; an interface without IPv6 has no file, which is a gap."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         readings: list[Reading] = []
         known = dict(columns("dev_snmp6"))
         for name, netdev in netdevs.items():

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from collectors.codec.lldp import LldpNeighbour, parse_frame
 from collectors.host.context import FrameSocket, HostCollector, HostContext
-from collectors.host.inventory import Inventory, wanted_netdevs
+from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import Unreadable, read_text
 from collectors.model.entities import Host, Interface, Netdev, Switch
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, NotSupported
@@ -81,7 +81,7 @@ class LldpCollector:
     def __init__(self, context: HostContext) -> None:
         """Take the option lldpd_json, a file. Raises ConfigInvalid for another."""
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._sockets: dict[str, FrameSocket] = {}
         self._heard: dict[str, tuple[LldpNeighbour, int]] = {}
         unknown = set(context.options) - {"lldpd_json"}
@@ -92,8 +92,7 @@ class LldpCollector:
     def read(self, clock: Clock) -> Pass:
         """Take the frames that came. Raises NotSupported where no packet socket is given."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         now_ns = clock().mono_ns
         if self._lldpd:
             self._take_lldpd(netdevs, now_ns, gaps)

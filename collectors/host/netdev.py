@@ -9,7 +9,7 @@ from typing import Final
 from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
 from collectors.codec.rtnetlink import pack_get_addresses, parse_address
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
-from collectors.host.inventory import RDMA_DRIVERS, Inventory, wanted_netdevs
+from collectors.host.inventory import RDMA_DRIVERS, Inventory
 from collectors.host.kernel_file import (
     Unreadable,
     exists,
@@ -70,15 +70,14 @@ class NetdevCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._socket: NetlinkSocket | None = None
         self._facts_ns: int | None = None
 
     def read(self, clock: Clock) -> Pass:
         """Read once; an interface that vanishes meanwhile is a gap."""
         gaps = GapLog(self.name)
-        devices = self._inventory.devices(clock, gaps)
-        netdevs = wanted_netdevs(self._context, devices, gaps)
+        netdevs = self._inventory.netdevs(clock, gaps)
         readings: list[Reading] = []
         for name, netdev in netdevs.items():
             path = folder(self._context.sysfs, "class", "net", name)

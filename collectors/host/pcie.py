@@ -89,7 +89,7 @@ class PcieCollector:
 
     def __init__(self, context: HostContext) -> None:
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._facts_ns: int | None = None
 
     def read(self, clock: Clock) -> Pass:

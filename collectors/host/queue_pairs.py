@@ -72,7 +72,7 @@ class QueuePairCollector:
     def __init__(self, context: HostContext) -> None:
         """Take options: max_bytes, max_seconds, environment. Raises ConfigInvalid."""
         self._context = context
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._backoff = Backoff(tries=1)
         options = context.options
         unknown = set(options) - {"max_bytes", "max_seconds", "environment"}

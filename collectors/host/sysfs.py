@@ -114,7 +114,7 @@ class SysfsCollector:
     def __init__(self, context: HostContext, share: _Share) -> None:
         self._context = context
         self._share = share
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
         self._backoff = Backoff()
         self._facts_ns: int | None = None
         self._plans: dict[str, tuple[str, int, tuple[_File, ...], str]] = {}

@@ -159,7 +159,7 @@ class VerbsCollector:
     def __init__(self, context: HostContext, verbs: Verbs | None = None) -> None:
         self._context = context
         self._verbs = verbs
-        self._inventory = Inventory(context)
+        self._inventory = Inventory.of(context)
 
     def read(self, clock: Clock) -> Pass:
         """Query every device once. Raises NotSupported where pyverbs does not load."""

@@ -275,3 +275,14 @@ def test_run_once_gives_up_on_the_late():
     assert run.outcome("good").success
     assert run.outcome("hangs").overrun
     gate.set()
+
+
+def test_quiet_until_the_next_pass_may_have_become_slow():
+    gate = threading.Event()
+    slow = Counting("slow", lambda n: gate.wait(20) and None)
+    with Run(job(slow, interval=5)) as run:
+        run.until(lambda: slow.passes)
+        assert run.schedule.quiet_s() == 0.25  # a pass is under way: look often
+        gate.set()
+        run.until(lambda: run.outcome("slow").success)
+        assert 4 < run.schedule.quiet_s() < 5.3
