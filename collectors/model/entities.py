@@ -8,7 +8,9 @@ for people: it takes no part in equality or in the canonical string, because nam
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import quote, unquote
 
@@ -26,8 +28,18 @@ SlotKind: TypeAlias = Literal[
 ]
 
 
+_SAFE = ":.,@+ -_"
+_PLAIN = re.compile(r"[A-Za-z0-9~:.,@+ \-_/]*")
+"""Canonical strings without percent-encoding: most of them, and quick to read."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _quoted(part: str) -> str:
+    return quote(part, safe=_SAFE)
+
+
 def _text(*parts: str | int) -> str:
-    return "/".join(quote(str(part), safe=":.,@+ -_") for part in parts)
+    return "/".join([_quoted(str(part)) for part in parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +245,7 @@ def parse_entity(text: str, label: str = "") -> Entity:
         entity = _parse(text, label)
     except (ValueError, IndexError, TypeError) as error:
         raise Malformed(text[:80], "parse entity", f"not a canonical string ({error})") from error
-    if str(entity) != text:
+    if "%" in text and str(entity) != text:
         raise Malformed(text[:80], "parse entity", f"not canonical, should be {entity}")
     return entity
 
@@ -247,7 +259,9 @@ def _wire(text: str, label: str = "") -> Wire:
     return entity
 
 
+@lru_cache(maxsize=1 << 17)
 def _parse(text: str, label: str) -> Entity:
+    """Return an entity; what has no percent sign is canonical, or an error."""
     kind, _, rest = text.partition("/")
     if kind in _SLOT_KINDS:
         index, _, parent_text = rest.partition("/")
@@ -257,7 +271,11 @@ def _parse(text: str, label: str) -> Entity:
         if not isinstance(parent, (Port, Netdev, Interface, Switch)):
             raise TypeError(f"a {kind} cannot be part of a {kind_of(parent)}")
         return Slot(parent, kind, _number(index))  # type: ignore[arg-type]
-    parts = [unquote(part, errors="strict") for part in rest.split("/")]
+    parts = rest.split("/")
+    if not _PLAIN.fullmatch(rest):
+        if "%" not in rest:
+            raise ValueError("some characters must be percent-encoded")
+        parts = [unquote(part, errors="strict") for part in parts]
     match kind, parts:
         case "host", [name]:
             return Host(name)
@@ -280,6 +298,6 @@ def _parse(text: str, label: str) -> Entity:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit()) or (text[0] == "0" and text != "0"):
         raise ValueError(f"{text!r} is no number")
     return int(text)

@@ -12,11 +12,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, get_args
 
 from google.protobuf.message import DecodeError
 
-from collectors.model.entities import label_of, parse_entity
+from collectors.model.entities import Entity, label_of, parse_entity
 from collectors.model.errors import Malformed
 from collectors.model.metric import Column, Kind
 from collectors.model.reading import Instant, Reading
@@ -111,7 +112,7 @@ def pack_batch(
 def unpack_batch(batch: pb.Batch, schema: pb.Schema) -> tuple[Reading, ...]:
     """Return the readings of a batch, as they were packed. Raises Malformed."""
     entities = [(parse_entity(e.id, e.label), e.incarnation) for e in schema.entities]
-    columns = [_parse_column(column) for column in schema.columns]
+    columns = columns_of(schema)
     check_shape(batch, schema)
     ints, floats = iter(batch.ints), iter(batch.floats)
     readings = []
@@ -152,20 +153,23 @@ def check_shape(batch: pb.Batch, schema: pb.Schema) -> None:
             raise Malformed(subject, "unpack", f"{len(offsets)} time offsets for {rows} entities")
 
 
-def check_schema(schema: pb.Schema) -> None:
-    """Raise Malformed unless the schema is named by its content and all of it can be parsed."""
+def check_schema(schema: pb.Schema) -> tuple[tuple[Entity, ...], tuple[Column, ...]]:
+    """Return the entities and columns of a schema.
+
+    Raises Malformed unless the schema is named by its content and all of it can be parsed.
+    """
     if schema.id != schema_hash(schema):
         raise Malformed("schema", "check", "its id is not the hash of its content")
-    for entity in schema.entities:
-        parse_entity(entity.id, entity.label)
-    columns = {_parse_column(column) for column in schema.columns}
-    if len(columns) != len(schema.columns):
+    entities = tuple([parse_entity(entity.id, entity.label) for entity in schema.entities])
+    columns = tuple(columns_of(schema))
+    if len(set(columns)) != len(columns):
         raise Malformed("schema", "check", "a column stands twice")
+    return entities, columns
 
 
 def columns_of(schema: pb.Schema) -> list[Column]:
     """Return the columns of a schema, in order. Raises Malformed."""
-    return [_parse_column(column) for column in schema.columns]
+    return [_parse_column(column.SerializeToString()) for column in schema.columns]
 
 
 def key_of(item: pb.Item) -> Key | None:
@@ -225,7 +229,10 @@ def _pack_column(column: Column) -> pb.Column:
     )
 
 
-def _parse_column(column: pb.Column) -> Column:
+@lru_cache(maxsize=1 << 12)
+def _parse_column(packed: bytes) -> Column:
+    """Return a column of its serialized message: those of a thousand schemas are a few."""
+    column = pb.Column.FromString(packed)
     if not 1 <= column.width <= 64 or not column.scale_numerator or not column.scale_denominator:
         raise Malformed(f"column {column.metric!r}", "parse", "width or scale out of range")
     if not 0 <= column.kind < len(_KINDS):

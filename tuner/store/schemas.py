@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from collectors.model.entities import Entity, parse_entity
+from collectors.model.entities import Entity
 from collectors.model.errors import Malformed
 from collectors.model.metric import Column
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.pack import check_schema, columns_of
+from collectors.wire.pack import check_schema
 from tuner.store.arithmetic import Ints, Values
 
 _MOST_NS: Final = 1 << 62  # the year 2116: later is damage, and sums must fit 64 bits
@@ -71,12 +71,12 @@ def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema
     """
     if len(schema.columns) > MOST_COLUMNS:
         raise Malformed("schema", "check", f"{len(schema.columns)} columns, {MOST_COLUMNS} at most")
-    check_schema(schema)
+    entities, of_schema = check_schema(schema)
     return KnownSchema(
         schema,
-        tuple(parse_entity(entity.id, entity.label) for entity in schema.entities),
+        entities,
         tuple(entity.incarnation for entity in schema.entities),
-        tuple(columns.setdefault(column, column) for column in columns_of(schema)),
+        tuple(columns.setdefault(column, column) for column in of_schema),
     )
 
 
