@@ -48,7 +48,7 @@ class _Raw:
     incarnation: str
 
 
-@dataclass
+@dataclass(eq=False)
 class OneHost:
     """Passes of several collectors, joined. Satisfies tuner.diagnosis.view.HostTelemetry."""
 

@@ -264,13 +264,7 @@ def _parse(text: str, label: str) -> Entity:
     """Return an entity; what has no percent sign is canonical, or an error."""
     kind, _, rest = text.partition("/")
     if kind in _SLOT_KINDS:
-        index, _, parent_text = rest.partition("/")
-        if parent_text.partition("/")[0] not in _PARENTS:  # so that nothing nests without end
-            raise TypeError(f"it cannot be part of {parent_text[:20]!r}")
-        parent = _parse(parent_text, label)
-        if not isinstance(parent, (Port, Netdev, Interface, Switch)):
-            raise TypeError(f"a {kind} cannot be part of a {kind_of(parent)}")
-        return Slot(parent, kind, _number(index))  # type: ignore[arg-type]
+        return _slot(kind, rest, label)
     parts = rest.split("/")
     if not _PLAIN.fullmatch(rest):
         if "%" not in rest:
@@ -295,6 +289,16 @@ def _parse(text: str, label: str) -> Entity:
             return link(_wire(a), _wire(b))
         case _:
             raise ValueError("unknown kind or wrong number of parts")
+
+
+def _slot(kind: str, rest: str, label: str) -> Slot:
+    index, _, parent_text = rest.partition("/")
+    if parent_text.partition("/")[0] not in _PARENTS:  # so that nothing nests without end
+        raise TypeError(f"it cannot be part of {parent_text[:20]!r}")
+    parent = _parse(parent_text, label)
+    if not isinstance(parent, (Port, Netdev, Interface, Switch)):
+        raise TypeError(f"a {kind} cannot be part of a {kind_of(parent)}")
+    return Slot(parent, kind, _number(index))  # type: ignore[arg-type]
 
 
 def _number(text: str) -> int:

@@ -22,8 +22,8 @@ RADIX: Final = 64
 LINE_BPS: Final = 400_000_000_000
 LOSSLESS: Final = 3
 DATA_DSCP: Final = 26
-_DSCP_TO_PRIORITY: Final = tuple(LOSSLESS if d == DATA_DSCP else 6 if d == 48 else 0 for d in range(64))
-_PFC: Final = tuple(p == LOSSLESS for p in range(8))
+CNP_DSCP: Final = 48
+_DSCP_TO_PRIORITY: Final = tuple({DATA_DSCP: LOSSLESS, CNP_DSCP: 6}.get(d, 0) for d in range(64))
 _ON: Final = tuple(p == LOSSLESS for p in range(8))
 
 
@@ -118,7 +118,7 @@ class Clos:
             settings += [
                 Setting(netdev, name, value, "DCB")
                 for name, value in (
-                    ("mtu_bytes", 9000), ("pfc_priorities", _PFC), ("trust", "dscp"),
+                    ("mtu_bytes", 9000), ("pfc_priorities", _ON), ("trust", "dscp"),
                     ("dscp_to_priority", _DSCP_TO_PRIORITY),
                     ("priority_to_traffic_class", tuple(range(8))),
                     ("speed_bps", LINE_BPS), ("fec", "rs"), ("pause_rx_enabled", False),
@@ -130,7 +130,7 @@ class Clos:
                 for name, value in (
                     ("rdma_mtu_bytes", 4096), ("congestion_control", "dcqcn"),
                     ("dcqcn_rp_enabled", _ON), ("dcqcn_np_enabled", _ON),
-                    ("cnp_dscp", 48), ("cnp_priority", 6), ("dcqcn_g", 1 / 256),
+                    ("cnp_dscp", CNP_DSCP), ("cnp_priority", 6), ("dcqcn_g", 1 / 256),
                     ("dcqcn_ai_bps", 5_000_000), ("dcqcn_hai_bps", 50_000_000),
                     ("dcqcn_cnp_interval_s", 4e-6), ("rdma_cm_tclass", DATA_DSCP << 2),
                 )
@@ -153,7 +153,7 @@ class Clos:
                 ),
                 Attribute(port, "link_layer", "Ethernet"),
                 Attribute(port, "netdev", netdev.name),
-                Attribute(netdev, "mac", f"02:00:{rail:02x}:00:{number >> 8:02x}:{number & 255:02x}"),
+                Attribute(netdev, "mac", f"020000{rail:02x}{number:04x}"),
             ]  # fmt: skip
             gids += [
                 Gid(port, 0, f"fe80::{number:x}:{rail}", "RoCE v1", netdev.name),
@@ -170,7 +170,9 @@ class Clos:
                 )
                 for pair in range(16)
             ]  # fmt: skip
-        return Facts(tuple(settings), tuple(attributes), tuple(gids), tuple(neighbours), tuple(pairs))
+        return Facts(
+            tuple(settings), tuple(attributes), tuple(gids), tuple(neighbours), tuple(pairs)
+        )
 
     def switch_facts(self, switch: Switch) -> Facts:
         """Configuration and neighbours of a switch."""
@@ -190,7 +192,7 @@ class Clos:
                 Setting(interface, name, value, "gNMI")
                 for name, value in (
                     ("mtu_bytes", 9000),
-                    ("speed_bps", LINE_BPS), ("pfc_priorities", _PFC), ("trust", "dscp"),
+                    ("speed_bps", LINE_BPS), ("pfc_priorities", _ON), ("trust", "dscp"),
                     ("fec", "rs"), ("pfc_watchdog_enabled", True),
                 )
             ]  # fmt: skip

@@ -23,7 +23,7 @@ from collectors.model.reading import Instant, Reading
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.facts import pack_facts
 from collectors.wire.pack import pack_batch, pack_schema
-from tests.bench.scale_parts.clos import LINE_BPS, LOSSLESS, RAILS, Clos
+from tests.bench.scale_parts.clos import LINE_BPS, LOSSLESS, Clos
 from tuner.store.disk import DiskStore, Retention
 
 START_NS: Final = 1_800_000_000 * 10**9
@@ -102,7 +102,9 @@ class _Source:
             batch=pack_batch(readings, self.schema.schema, collector, f"boot-{agent}")
         )
         self.item.batch.agent, self.item.batch.epoch = agent, "bench"
-        place = {column: n for n, column in enumerate(dict.fromkeys(c for _, r in shape for c in r))}
+        place = {
+            column: n for n, column in enumerate(dict.fromkeys(c for _, r in shape for c in r))
+        }
         cells = [(of, c) for of, row in shape for c in sorted(row, key=place.__getitem__)]
         cells = [cell for cell in cells if cell[1].number == "int"]
         self.step = np.array([faults.get((of, c.metric), _step(c, of)) for of, c in cells])
@@ -141,9 +143,7 @@ def _host_sources(clos: Clos, number: int, random: np.random.Generator) -> list[
     return [_Source(agent, name, shape, random, faults) for name, shape in shapes.items()]
 
 
-def _switch_source(
-    clos: Clos, switch: Switch, poller: str, random: np.random.Generator
-) -> _Source:
+def _switch_source(clos: Clos, switch: Switch, poller: str, random: np.random.Generator) -> _Source:
     ports = clos.interfaces(switch)
     shape: list[tuple[Entity, Sequence[Column]]] = [
         *((port, _SWITCH_PORT) for port in ports),

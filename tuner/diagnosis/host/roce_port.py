@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from collectors.model.catalogue import rdma
-from collectors.model.entities import Entity, Netdev, Port, display
+from collectors.model.entities import Device, Entity, Netdev, Port, display
 from collectors.model.entities import QueuePair as QueuePairEntity
 from collectors.model.facts import Setting
 from collectors.model.roce import dscp_of_tclass
 from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.once import once
 from tuner.diagnosis.view import HostTelemetry
 
 SOFTWARE: Final = frozenset({"rxe", "siw"})  # no PFC, no congestion control, no PCIe
@@ -77,13 +78,22 @@ def shown(entity: Entity, setting: Setting) -> Evidence:
     return Evidence(setting.name, entity, text, note=setting.where)
 
 
-def all_ports(telemetry: HostTelemetry) -> list[Port]:
+def all_ports(telemetry: HostTelemetry) -> Sequence[Port]:
     """Return every RDMA port whose state was read."""
-    return [e for e in dict.fromkeys(telemetry.entities(rdma.STATE.name)) if isinstance(e, Port)]
+
+    def ports() -> list[Port]:
+        seen = dict.fromkeys(telemetry.entities(rdma.STATE.name))
+        return [entity for entity in seen if isinstance(entity, Port)]
+
+    return once(telemetry, "RDMA ports", ports)
 
 
-def roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
+def roce_ports(telemetry: HostTelemetry) -> Sequence[RocePort]:
     """Return the RoCE ports in hardware that have a network interface."""
+    return once(telemetry, "RoCE ports", lambda: _roce_ports(telemetry))
+
+
+def _roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
     found = []
     for port in all_ports(telemetry):
         attributes = telemetry.attributes(port)
@@ -131,18 +141,25 @@ def data_classes(telemetry: HostTelemetry, roce: RocePort) -> list[DataClass]:
     return found
 
 
-def job_variables(telemetry: HostTelemetry, port: Port) -> Iterator[tuple[str, str, Evidence]]:
+def job_variables(telemetry: HostTelemetry, port: Port) -> Sequence[tuple[str, str, Evidence]]:
     """Return (name, value, evidence) of the environment of jobs that hold queue pairs here."""
-    seen: set[tuple[str, str]] = set()
+    return once(telemetry, "job variables", lambda: _job_variables(telemetry)).get(port.device, ())
+
+
+def _job_variables(
+    telemetry: HostTelemetry,
+) -> dict[Device, tuple[tuple[str, str, Evidence], ...]]:
+    found: dict[Device, dict[tuple[str, str], Evidence]] = {}
     for fact in telemetry.queue_pairs():
-        if fact.device != port.device:
-            continue
         pair = QueuePairEntity(fact.device, fact.local_qpn)
         setting = telemetry.settings(pair).get("job_environment")
         if setting is None or not isinstance(setting.value, tuple):
             continue
+        of_device = found.setdefault(fact.device, {})
         for entry in setting.value:
             name, _, value = str(entry).partition("=")
-            if (name, value) not in seen:
-                seen.add((name, value))
-                yield name, value, Evidence(name, pair, value, note=setting.where)
+            of_device.setdefault((name, value), Evidence(name, pair, value, note=setting.where))
+    return {
+        device: tuple((*variable, evidence) for variable, evidence in of_device.items())
+        for device, of_device in found.items()
+    }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Interface, Switch, Wire, display
+from collectors.model.entities import Entity, Interface, Switch, display
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, found, grew, verdict
@@ -20,7 +20,7 @@ IDLE: Final = 0.5  # of the mean: an uplink this empty shows room that the hash 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Compare the loads of each switch's links to other switches with an even spread."""
-    speeds = telemetry.latest_all(interface.SPEED.name)
+    speeds = {e: seen.value for e, seen in telemetry.latest_all(interface.SPEED.name).items()}
     groups: dict[Switch, dict[Interface, Growing]] = {}
     for wire, growth in telemetry.growth_all(interface.TX_BYTES.name).items():
         if isinstance(wire, Interface) and isinstance(fabric.peer(wire), Interface):
@@ -29,14 +29,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     findings = [
         finding
         for switch, links in judged.items()
-        for finding in _uneven(rule, switch, links, {w: s.value for w, s in speeds.items()})  # type: ignore[misc]
+        for finding in _uneven(rule, switch, links, speeds)
     ]
     missing = () if judged else (f"bytes sent by {MIN_LINKS} uplinks of one switch",)
     return verdict(rule, findings, judged=bool(judged), missing=missing)
 
 
 def _uneven(
-    rule: Rule, switch: Switch, links: dict[Interface, Growing], speeds: dict[Wire, float]
+    rule: Rule, switch: Switch, links: dict[Interface, Growing], speeds: dict[Entity, float]
 ) -> Iterable[Finding]:
     loads = {
         wire: growth.rate * 8 / speeds[wire]
