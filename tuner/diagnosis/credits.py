@@ -94,9 +94,14 @@ def link_loads(telemetry: Telemetry) -> dict[Wire, float]:
     return loads
 
 
+def is_infiniband(telemetry: Telemetry) -> bool:
+    """Tell whether an InfiniBand sweep saw cables: balance there is a matter of routing."""
+    return any(neighbour.how == "ib" for neighbour in telemetry.neighbours())
+
+
 def is_elsewhere(telemetry: Telemetry, fabric: FabricView) -> bool:
     """Tell whether this is surely no InfiniBand fabric: only Ethernet or software devices."""
-    if any(neighbour.how == "ib" for neighbour in telemetry.neighbours()):
+    if is_infiniband(telemetry):
         return False
     if telemetry.entities(rows.WAIT_TICK.name):
         return False

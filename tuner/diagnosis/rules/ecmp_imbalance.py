@@ -1,71 +1,106 @@
-"""Uplinks of one switch carry unequal loads: hash collision or pinning (R27, R29)."""
+"""Uplinks of one switch carry unequal loads: flows collide in the hash (R27)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
-from collectors.model.catalogue import interface
-from collectors.model.entities import Entity, Interface, Switch, display
-from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.place import names
-from tuner.diagnosis.rule import Rule, found, grew, verdict
-from tuner.diagnosis.view import FabricView, Growing, Telemetry
+from collectors.model.entities import Interface, Port, Switch, display
+from tuner.diagnosis.connections import connections
+from tuner.diagnosis.credits import is_infiniband
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.load import Loads, loads
+from tuner.diagnosis.place import far_end, names
+from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
+from tuner.diagnosis.tiers import uplinks
+from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.models.balls_in_bins import max_over_mean_quantile
 
-MIN_LINKS: Final = 3
+MIN_LINKS: Final = 2
 MIN_LOAD: Final = 0.5  # of the fullest uplink's rate: below it nobody suffers
 MIN_EXCESS: Final = 1.3  # fullest over mean
-IDLE: Final = 0.5  # of the mean: an uplink this empty shows room that the hash leaves unused
+SLACK: Final = 0.8  # of the mean: an uplink this empty shows room that the hash leaves unused
+FULL: Final = 0.85
+_UNLIKELY: Final = 0.99
+_MOST_FLOWS: Final = 4096  # beyond it chance spreads evenly enough
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
-    """Compare the loads of each switch's links to other switches with an even spread."""
-    speeds = {e: seen.value for e, seen in telemetry.latest_all(interface.SPEED.name).items()}
-    groups: dict[Switch, dict[Interface, Growing]] = {}
-    for wire, growth in telemetry.growth_all(interface.TX_BYTES.name).items():
-        if isinstance(wire, Interface) and isinstance(fabric.peer(wire), Interface):
-            groups.setdefault(wire.switch, {})[wire] = growth
-    judged = {switch: links for switch, links in groups.items() if len(links) >= MIN_LINKS}
-    findings = [
-        finding
-        for switch, links in judged.items()
-        for finding in _uneven(rule, switch, links, speeds)
-    ]
+    """Compare the loads of each switch's links to the next tier with an even spread."""
+    if is_infiniband(telemetry):
+        return beside_the_point(rule)
+    known = loads(telemetry, fabric)
+    flows = _flows(telemetry, fabric)
+    findings = []
+    judged = False
+    for switch, wires in uplinks(telemetry, fabric).items():
+        group = {wire: known.tx[wire] for wire in wires if wire in known.tx}
+        if len(group) < MIN_LINKS:
+            continue
+        judged = True
+        finding = _uneven(rule, switch, group, known, flows.get(switch))
+        if finding is not None:
+            findings.append(finding)
     missing = () if judged else (f"bytes sent by {MIN_LINKS} uplinks of one switch",)
-    return verdict(rule, findings, judged=bool(judged), missing=missing)
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _flows(telemetry: Telemetry, fabric: FabricView) -> Mapping[Switch, int]:
+    """Return for each switch the flows that leave its hosts for those of other switches."""
+    at: dict[Port, Switch] = {}
+    for port in fabric.ports():
+        interface = far_end(fabric, port)
+        if interface is not None:
+            at[port] = interface.switch
+    counted: dict[Switch, int] = {}
+    for one in connections(telemetry):
+        here, there = at.get(one.src), at.get(one.dst)
+        if here is not None and there is not None and here != there:
+            counted[here] = counted.get(here, 0) + 1
+    return counted
 
 
 def _uneven(
-    rule: Rule, switch: Switch, links: dict[Interface, Growing], speeds: dict[Entity, float]
-) -> Iterable[Finding]:
-    loads = {
-        wire: growth.rate * 8 / speeds[wire]
-        for wire, growth in links.items()
-        if speeds.get(wire, 0.0) > 0
-    }
-    if len(loads) < MIN_LINKS:
-        return
-    mean = sum(loads.values()) / len(loads)
-    ranked = sorted(loads, key=lambda wire: -loads[wire])
+    rule: Rule, switch: Switch, group: Mapping[Interface, float], known: Loads, flows: int | None
+) -> Finding | None:
+    mean = sum(group.values()) / len(group)
+    ranked = sorted(group, key=lambda wire: (-group[wire], str(wire)))
     fullest, emptiest = ranked[0], ranked[-1]
-    uneven = loads[fullest] >= MIN_EXCESS * mean and loads[emptiest] <= IDLE * mean
-    if loads[fullest] < MIN_LOAD or not uneven:
-        return
-    hot = [wire for wire in ranked if loads[wire] >= MIN_EXCESS * mean]
-    yield found(
+    excess = group[fullest] / mean if mean else 1.0
+    if excess < MIN_EXCESS or group[emptiest] > SLACK * mean or group[fullest] < MIN_LOAD:
+        return None
+    hot = [wire for wire in ranked if group[wire] >= MIN_EXCESS * mean]
+    likely = None
+    if flows is not None and 1 <= flows <= _MOST_FLOWS:
+        likely = max_over_mean_quantile(flows, len(group), _UNLIKELY)
+    chance = (
+        ""
+        if likely is None
+        else f"; for {flows} flows chance alone gives up to {likely:.1f}: too few flows to spread"
+        if excess <= likely
+        else f"; for {flows} flows chance alone gives at most {likely:.1f}: the hash is blind"
+    )
+    counted = [Evidence("flows", switch, float(flows), "count")] if flows is not None else []
+    return found(
         rule,
         switch,
-        "critical" if loads[fullest] >= 0.9 else "warning",
-        0.8,
+        "critical" if group[fullest] >= FULL else "warning",
+        0.85 if group[fullest] >= FULL else 0.75,
         f"the uplinks of {display(switch)} are loaded unevenly: {names(hot, 3)} carry up to "
-        f"{loads[fullest] / mean:.1f} times the mean, {display(emptiest)} "
-        f"{loads[emptiest] / mean:.1f} times",
+        f"{excess:.1f} times the mean, {display(emptiest)} {group[emptiest] / mean:.1f} times"
+        f"{chance}",
         [
-            grew(interface.TX_BYTES, wire, links[wire], f"< {MIN_EXCESS} times the mean")
-            for wire in [*hot[:6], emptiest]
+            *(known.evidence(w, "tx", f"< {MIN_EXCESS} times the mean") for w in hot[:6]),
+            known.evidence(emptiest),
+            *counted,
         ],
         affected=hot,
-        explains=[("pause-root", wire) for wire in hot] + [("path-marks", wire) for wire in hot],
+        explains=[
+            (name, wire)
+            for wire in hot
+            for name in ("pause-root", "path-marks", "queue-drops", "marking-saturated")
+        ]
+        + [("pfc-before-ecn", wire) for wire in hot],
     )
 
 
@@ -73,7 +108,8 @@ RULE: Final = Rule(
     id="ecmp-imbalance",
     section="balance",
     title="Uplinks unevenly loaded",
-    finds="switches of which one uplink is over 1.3 times and another under half the mean load",
+    finds=f"switches of which one uplink carries over {MIN_EXCESS} times the mean load while "
+    f"another has room, with what chance gives for the number of flows",
     quiet_when=f"loads are even, or no uplink is over {MIN_LOAD:.0%} of its rate",
     cannot_tell_when=f"no switch has {MIN_LINKS} uplinks with known bytes, speed and far end",
     refutes="the uplinks have unequal weights on purpose",

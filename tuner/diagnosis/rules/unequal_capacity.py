@@ -1,0 +1,107 @@
+"""Equal weights over unequal capacity: what is left of a failed group fills up (R30)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from collectors.model.catalogue import interface
+from collectors.model.entities import Entity, Interface, Switch, Wire, display
+from tuner.diagnosis.credits import is_infiniband
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.load import Loads, loads
+from tuner.diagnosis.pause_roots import pause_roots
+from tuner.diagnosis.place import names
+from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
+from tuner.diagnosis.tiers import tiers
+from tuner.diagnosis.view import FabricView, Telemetry
+
+FULL: Final = 0.85
+_DOWN: Final = ((interface.CARRIER, (0,)), (interface.OPER_STATE, (2, 7)))
+
+
+def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
+    """Find switches with less capacity to their neighbours than their like, at their limit."""
+    if is_infiniband(telemetry):
+        return beside_the_point(rule)
+    known = loads(telemetry, fabric)
+    level = tiers(telemetry, fabric)
+    capacity: dict[Switch, float] = {}
+    links: dict[Switch, list[Interface]] = {}
+    for wire, speed in known.speeds.items():
+        if not isinstance(wire, Interface) or not isinstance(fabric.peer(wire), Interface):
+            continue
+        links.setdefault(wire.switch, []).append(wire)
+        if not is_down(telemetry, fabric, wire):
+            capacity[wire.switch] = capacity.get(wire.switch, 0.0) + speed
+    usual = {
+        tier: Counter(capacity.get(s, 0.0) for s in links if level.get(s) == tier).most_common(1)[
+            0
+        ][0]
+        for tier in {level[s] for s in links if s in level and level[s] > 0}
+    }
+    roots = {root.wire for root in pause_roots(telemetry, fabric)}
+    findings = []
+    for switch, wires in links.items():
+        most = usual.get(level.get(switch, 0), 0.0)
+        if capacity.get(switch, 0.0) >= most:
+            continue
+        full = [w for w in wires if known.tx.get(w, 0.0) >= FULL or w in roots]
+        if full:
+            findings.append(_finding(rule, switch, full, capacity.get(switch, 0.0), most, known))
+    missing = () if usual else ("speeds of the links of switches above the first tier",)
+    return verdict(rule, findings, judged=bool(usual), missing=missing)
+
+
+def is_down(telemetry: Telemetry, fabric: FabricView, wire: Wire) -> bool:
+    """Tell whether either end of a cable says that it is down."""
+    for end in (wire, fabric.peer(wire)):
+        for metric, values in _DOWN:
+            seen = telemetry.latest(metric.name, end) if end is not None else None
+            if seen is not None and seen.value in values:
+                return True
+    return False
+
+
+def _finding(
+    rule: Rule, switch: Switch, full: list[Interface], left: float, usual: float, known: Loads
+) -> Finding:
+    places: list[Entity] = [switch, *full]
+    return found(
+        rule,
+        switch,
+        "critical",
+        0.8,
+        f"{display(switch)} has {left / 1e9:g} Gbit/s to its neighbours, its like have "
+        f"{usual / 1e9:g}; ECMP gives it an equal share, and {names(full, 3)} are full",
+        [
+            Evidence("capacity to other switches", switch, left, "bps", f"{usual:g} as its like"),
+            *(known.evidence(wire) for wire in full[:6] if wire in known.tx),
+        ],
+        affected=full,
+        explains=[
+            (name, place)
+            for place in places
+            for name in (
+                "ecmp-imbalance",
+                "pause-root",
+                "path-marks",
+                "queue-drops",
+                "oversubscription",
+            )
+        ],
+    )
+
+
+RULE: Final = Rule(
+    id="unequal-capacity",
+    section="balance",
+    title="Equal weights, unequal capacity",
+    finds="switches above the first tier with less capacity left to other switches than most of "
+    "their tier, of which a link is full or stops its peers",
+    quiet_when="all have the same, or no link of the lesser one is at its limit",
+    cannot_tell_when="there is no second tier, or the speeds of its links are unknown",
+    refutes="ECMP weighs its members by capacity, or adaptive routing is on",
+    judge=judge,
+    answers=("R30",),
+)
