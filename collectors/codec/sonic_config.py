@@ -78,7 +78,17 @@ def parse_config_db(
     where: what the settings name as their place, before table and key.
     """
     reader = _Reader(config, switch, where)
-    for read in (_metadata, _ports, _marking, _flow_control, _watchdog, _buffers, _maps, _hash):
+    for read in (
+        _metadata,
+        _ports,
+        _marking,
+        _flow_control,
+        _watchdog,
+        _buffers,
+        _cables,
+        _maps,
+        _hash,
+    ):
         read(reader)
     facts = Facts(
         tuple(reader.settings), tuple(reader.attributes), neighbours=tuple(_neighbours(reader))
@@ -135,16 +145,17 @@ def _marking(reader: _Reader) -> None:
     profiles = reader.table("WRED_PROFILE")
     for key, row in reader.table("QUEUE").items():
         profile = reference(row.get("wred_profile", ""))
-        scheduler = reader.table("SCHEDULER").get(reference(row.get("scheduler", "")), {})
+        serving = reference(row.get("scheduler", ""))
+        scheduler = reader.table("SCHEDULER").get(serving, {})
         for name, number in spread(key):
             queue = Slot(reader.port(name), "queue", number)
             if profile:
                 _profile(reader, queue, profile, profiles.get(profile), f"QUEUE|{key}")
             if kind := scheduler.get("type"):
-                reader.set(queue, "scheduler", kind.lower(), f"QUEUE|{key}")
-            weight = reader.number(scheduler, "weight", f"SCHEDULER of QUEUE|{key}")
+                reader.set(queue, "scheduler", kind.lower(), f"QUEUE|{key} SCHEDULER|{serving}")
+            weight = reader.number(scheduler, "weight", f"SCHEDULER|{serving}")
             if weight is not None:
-                reader.set(queue, "scheduler_weight", weight, f"QUEUE|{key}")
+                reader.set(queue, "scheduler_weight", weight, f"QUEUE|{key} SCHEDULER|{serving}")
 
 
 def _profile(reader: _Reader, queue: Slot, name: str, row: Row | None, key: str) -> None:
@@ -224,7 +235,8 @@ def _buffers(reader: _Reader) -> None:
             ):
                 value = reader.number(profile, source, f"BUFFER_PROFILE|{name}")
                 if value is not None:
-                    reader.set(group, setting, value, f"BUFFER_PROFILE|{name}")
+                    where = f"BUFFER_PG|{key} BUFFER_PROFILE|{name}"
+                    reader.set(group, setting, value, where)
     for position, (name, row) in enumerate(sorted(reader.table("BUFFER_POOL").items())):
         pool = Slot(reader.switch, "pool", position)
         reader.attributes.append(Attribute(pool, "alias", name))
@@ -234,6 +246,15 @@ def _buffers(reader: _Reader) -> None:
                 reader.set(pool, setting, value, f"BUFFER_POOL|{name}")
         if "mode" in row:
             reader.set(pool, "pool_mode", row["mode"], f"BUFFER_POOL|{name}")
+
+
+def _cables(reader: _Reader) -> None:
+    for name, lengths in reader.table("CABLE_LENGTH").items():
+        for port, text in lengths.items():
+            metres = text.removesuffix("m")
+            if metres.isdigit() and int(metres):
+                entity, where = reader.port(port), f"CABLE_LENGTH|{name}"
+                reader.set(entity, "pfc_cable_length_metres", int(metres), where)
 
 
 _MAPS = (
@@ -261,7 +282,8 @@ def _maps(reader: _Reader) -> None:
                     places[int(place)] = int(value)
             for port in names.split(","):
                 entity = reader.switch if port == "global" else reader.port(port)
-                reader.set(entity, setting, tuple(places), f"{table}|{name}")
+                where = f"PORT_QOS_MAP|{names} {table}|{name}"
+                reader.set(entity, setting, tuple(places), where)
 
 
 def _hash(reader: _Reader) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.model.entities import Slot, Switch
+from collectors.model.facts import Attribute
 from collectors.switchconfig.blocks import Path, Reader, matching, parse_braces, pfc_tuple, whole
 
 COS = "class-of-service"
@@ -29,6 +30,7 @@ def parse_junos(text: str, switch: Switch, where: str) -> Reader:
     reader, tree = Reader(switch, where), _Tree(parse_braces(text))
     names = sorted({path[0] for path, _ in tree.under("interfaces") if path and "-" in path[0]})
     queues = _queues(reader, tree)
+    _paused_queues(reader, tree, queues)
     for path, number in tree.under("interfaces"):
         if len(path) == 3 and path[1] == "mtu" and (mtu := whole(path[2])) is not None:
             reader.set(reader.port(path[0]), "mtu_bytes", mtu, number)
@@ -55,7 +57,20 @@ def _queues(reader: Reader, tree: _Tree) -> dict[str, int]:
                 reader.odd.append((f"{reader.where}:{number}", "queue-num is no number"))
             else:
                 found[path[1]] = queue
+                place = Slot(reader.switch, "queue", queue)
+                reader.attributes.append(Attribute(place, "alias", path[1]))
     return found
+
+
+def _paused_queues(reader: Reader, tree: _Tree, queues: dict[str, int]) -> None:
+    """Note the queue of each priority that a class gives PFC to."""
+    places = [-1] * 8
+    for path, number in tree.under(COS, "forwarding-classes", "class"):
+        if "pfc-priority" in path[:-1] and path[0] in queues:
+            priority = whole(path[path.index("pfc-priority") + 1])
+            if priority is not None and priority < 8:
+                places[priority] = queues[path[0]]
+                reader.set(reader.switch, "priority_to_queue", tuple(places), number)
 
 
 def _interface(
@@ -129,7 +144,8 @@ def _flow_control(reader: Reader, tree: _Tree, name: str, profile: str, line: in
         )
         if path[:1] == ("code-point",) and "pfc" in path and set(path[1]) <= {"0", "1"}
     ]
-    priorities = [number for number in of_class.values() if number is not None] if points else []
+    hit = _classes_of(tree, name, points) if points else set()
+    priorities = [number for used, number in of_class.items() if used in hit and number is not None]
     if points and not priorities:
         reader.odd.append((f"{reader.where}:{line}", "PFC by DSCP, but no class has pfc-priority"))
     reader.set(port, "pfc_priorities", pfc_tuple([*priorities, *pcp]), line)
@@ -138,6 +154,25 @@ def _flow_control(reader: Reader, tree: _Tree, name: str, profile: str, line: in
             reader.set(port, "pfc_watchdog_enabled", True, number)
         elif path[:2] == ("input", "cable-length") and (metres := whole(path[-1])) is not None:
             reader.set(port, "pfc_cable_length_metres", metres, number)
+
+
+def _classes_of(tree: _Tree, name: str, points: set[str]) -> set[str]:
+    """Return the classes that a port's classifier puts code points in; all where it has none."""
+    every = {path[0] for path, _ in tree.under(COS, "forwarding-classes", "class")}
+    used = [
+        path[path.index("dscp") + 1]
+        for pattern in dict.fromkeys(path[0] for path, _ in tree.under(COS, "interfaces") if path)
+        if matching(pattern, [name])
+        for path, _ in tree.under(COS, "interfaces", pattern)
+        if "classifiers" in path and "dscp" in path[:-1]
+    ]
+    if not used:
+        return every
+    return {
+        path[0]
+        for path, _ in tree.under(COS, "classifiers", "dscp", used[-1], "forwarding-class")
+        if "code-points" in path and points & set(path[path.index("code-points") + 1 :])
+    }
 
 
 def _classifier(reader: Reader, tree: _Tree, port: str, name: str, queues: dict[str, int]) -> None:

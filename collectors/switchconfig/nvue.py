@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import yaml
@@ -17,65 +18,86 @@ ROCE: Final = {"kmin_bytes": 150_000, "kmax_bytes": 1_501_500, "pmax_ratio": 1.0
 ROCE_CLASSES: Final = (0, 3)
 ROCE_PRIORITY: Final = 3
 _DEEPEST: Final = 100  # no real configuration nests so far
+QUEUE_PROFILES: Final = ("congestion-control", "egress-scheduler")
+DEFAULT: Final = ("default-global", 0)
+MAPPING: Final = ("qos", "mapping", "default-global", "dscp")
 
 Words = tuple[tuple[str, ...], int]
 Profiles = dict[str, dict[int, list[tuple[str, str, int]]]]
 
 
+@dataclass
+class _Profiles:
+    """What profiles hold, and which port uses which. queues: by kind. uses: by (port, kind)."""
+
+    queues: dict[str, Profiles] = field(default_factory=lambda: {k: {} for k in QUEUE_PROFILES})
+    pfc: dict[str, set[int]] = field(default_factory=dict)
+    lengths: dict[str, tuple[int, int]] = field(default_factory=dict)
+    uses: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    places: list[int] = field(default_factory=lambda: [-1] * 64)
+
+
 def parse_nvue(text: str, switch: Switch, where: str) -> Reader:
     """Return the settings. Raises Malformed for YAML that is none."""
-    reader, lines = Reader(switch, where), list(_lines(text, where))
-    profiles: Profiles = {}
-    uses: dict[str, tuple[str, int]] = {}
-    pfc: dict[str, set[int]] = {}
+    reader, lines, found = Reader(switch, where), list(_lines(text, where)), _Profiles()
     ports = sorted(
         {port for words, _ in lines if words[0] == "interface" for port in expand(words[1])}
     )
     for words, number in lines:
-        if words[:2] == ("qos", "congestion-control") and words[3:4] == ("traffic-class",):
-            for queue in expand(words[4]):
-                if (at := whole(queue)) is not None and len(words) >= 7:
-                    rows = profiles.setdefault(words[2], {}).setdefault(at, [])
-                    rows.append((words[5], words[6], number))
-        elif words[:2] == ("qos", "pfc") and words[3:4] == ("switch-priority",):
-            on = {int(text) for text in expand(words[4]) if text.isdigit()}
-            pfc.setdefault(words[2], set()).update(on)
-        elif words[0] == "interface" and words[2:4] == ("qos", "congestion-control"):
+        if words[0] == "qos" and len(words) > 4 and words[1] != "roce":
+            _profile(reader, found, words, number)
+        elif words[0] == "interface" and words[2:3] == ("qos",) and words[4:5] == ("profile",):
             for port in expand(words[1]):
-                uses[port] = (words[-1], number)
+                found.uses[port, words[3]] = (words[-1], number)
         else:
             _single(reader, words, number)
     roce = next(
         (line for line in lines if line[0][:2] == ("qos", "roce") and "off" not in line[0]), None
     )
     if roce is not None and "lossy" not in roce[0]:
-        pfc.setdefault("default-global", set()).add(ROCE_PRIORITY)
-    _ports(reader, ports, profiles, uses, pfc, roce)
+        found.pfc.setdefault(DEFAULT[0], set()).add(ROCE_PRIORITY)
+    for port in ports:
+        if port.startswith("swp"):
+            _port(reader, port, found, roce)
     return reader
 
 
-def _ports(
-    reader: Reader,
-    ports: list[str],
-    profiles: Profiles,
-    uses: dict[str, tuple[str, int]],
-    pfc: dict[str, set[int]],
-    roce: Words | None,
-) -> None:
-    for port in ports:
-        if not port.startswith("swp"):
-            continue
-        profile, number = uses.get(port, ("default-global", 0))
-        if profile in profiles:
-            _marking(reader, port, profiles[profile])
-        elif roce is not None:
-            _roce(reader, port, roce[1])
-        elif number:
-            why = f"no congestion-control profile {profile}"
-            reader.odd.append((f"{reader.where}:{number}", why))
-        if pfc:
-            on = pfc.get("default-global", set())
-            reader.set(reader.port(port), "pfc_priorities", pfc_tuple(on), roce[1] if roce else 0)
+def _profile(reader: Reader, found: _Profiles, words: tuple[str, ...], number: int) -> None:
+    kind, name, part = words[1], words[2], words[3]
+    if kind in found.queues and part == "traffic-class" and len(words) >= 7:
+        for queue in expand(words[4]):
+            if (at := whole(queue)) is not None:
+                rows = found.queues[kind].setdefault(name, {}).setdefault(at, [])
+                rows.append((words[5], words[6], number))
+    elif kind == "pfc" and part == "switch-priority":
+        on = {int(text) for text in expand(words[4]) if text.isdigit()}
+        found.pfc.setdefault(name, set()).update(on)
+    elif kind == "pfc" and part == "cable-length" and (metres := whole(words[4])) is not None:
+        found.lengths[name] = (metres, number)
+    elif kind == "pfc":
+        found.pfc.setdefault(name, set())
+    elif words[:4] == MAPPING and words[5:6] == ("switch-priority",):
+        _map(reader, found.places, words, number)
+
+
+def _port(reader: Reader, port: str, found: _Profiles, roce: Words | None) -> None:
+    profile, number = found.uses.get((port, "congestion-control"), DEFAULT)
+    if profile in found.queues["congestion-control"]:
+        _marking(reader, port, found.queues["congestion-control"][profile])
+    elif roce is not None:
+        _roce(reader, port, roce[1])
+    elif number:
+        why = f"no congestion-control profile {profile}"
+        reader.odd.append((f"{reader.where}:{number}", why))
+    profile, _ = found.uses.get((port, "egress-scheduler"), DEFAULT)
+    _scheduling(reader, port, found.queues["egress-scheduler"].get(profile, {}))
+    profile, number = found.uses.get((port, "pfc"), DEFAULT)
+    if profile in found.pfc:
+        line = number or (roce[1] if roce else 0)
+        reader.set(reader.port(port), "pfc_priorities", pfc_tuple(found.pfc[profile]), line)
+    if profile in found.lengths:
+        metres, line = found.lengths[profile]
+        reader.set(reader.port(port), "pfc_cable_length_metres", metres, line)
 
 
 def _marking(reader: Reader, port: str, classes: dict[int, list[tuple[str, str, int]]]) -> None:
@@ -90,6 +112,25 @@ def _marking(reader: Reader, port: str, classes: dict[int, list[tuple[str, str, 
                 reader.set(queue, names[word], value, number)
             elif word == "probability" and value is not None:
                 reader.set(queue, "pmax_ratio", value / 100, number)
+
+
+def _scheduling(reader: Reader, port: str, classes: dict[int, list[tuple[str, str, int]]]) -> None:
+    for at, rows in classes.items():
+        queue = Slot(reader.port(port), "queue", at)
+        for word, text, number in rows:
+            if word == "mode":
+                reader.set(queue, "scheduler", text, number)
+            elif word == "bw-percent" and (share := whole(text)) is not None:
+                reader.set(queue, "scheduler_weight", share, number)
+
+
+def _map(reader: Reader, places: list[int], words: tuple[str, ...], number: int) -> None:
+    """Take `qos mapping default-global dscp 26 switch-priority 3`."""
+    priority = whole(words[6]) if len(words) > 6 else None
+    for dscp in expand(words[4]):
+        if dscp.isdigit() and int(dscp) < 64 and priority is not None:
+            places[int(dscp)] = priority
+    reader.set(reader.switch, "dscp_to_traffic_class", tuple(places), number)
 
 
 def _roce(reader: Reader, port: str, number: int) -> None:

@@ -23,6 +23,7 @@ _ETS = re.compile(r"traffic-class (\d+) dcb ets (strict|wrr)(?: (\d+))?")
 _GROUP = re.compile(r"ingress-buffer iPort\.pg(\d+) (.+)")
 _SIZES: Final = {"": 1, "K": 1000, "M": 10**6}
 _SIZE = re.compile(r"(\d+)([KM]?)")
+_MAPPED = re.compile(r"qos map dscp (\d+) to switch-priority ([0-7])$")
 _TRUST: Final = {"L2": "pcp", "L3": "dscp", "both": "both", "port": "port"}
 _SPEED = re.compile(r"speed (\d+)G")
 
@@ -32,6 +33,7 @@ def parse_onyx(text: str, switch: Switch, where: str) -> Reader:
     reader = Reader(switch, where)
     lines = list(_lines(text))
     pfc = _flow_control(lines)
+    _map(reader, lines)
     for line in lines:
         match = _INTERFACE.match(line.text)
         if match is None:
@@ -60,6 +62,15 @@ def _flow_control(lines: list[Line]) -> tuple[bool, ...]:
     )
 
 
+def _map(reader: Reader, lines: list[Line]) -> None:
+    places = [-1] * 64
+    for line in lines:
+        match = _MAPPED.match(line.text)
+        if match and int(match[1]) < 64:
+            places[int(match[1])] = int(match[2])
+            reader.set(reader.switch, "dscp_to_traffic_class", tuple(places), line.number)
+
+
 def _interface(reader: Reader, name: str, line: Line, pfc: tuple[bool, ...]) -> None:
     port, text, number = reader.port(name), line.text, line.number
     words = line.words
@@ -79,14 +90,22 @@ def _interface(reader: Reader, name: str, line: Line, pfc: tuple[bool, ...]) -> 
         reader.set(port, "trust", _TRUST.get(words[2], words[2]), number)
     elif text == "pfc-wd":
         reader.set(port, "pfc_watchdog_enabled", True, number)
-    elif text.startswith("mtu ") and (mtu := whole(words[1])) is not None:
-        reader.set(port, "mtu_bytes", mtu, number)
-    elif speed := _SPEED.match(text):
-        reader.set(port, "speed_bps", int(speed[1]) * 10**9, number)
-    elif text == "shutdown":
-        reader.set(port, "admin_enabled", False, number)
     elif "congestion-control" in text or text.startswith("ingress-buffer"):
         reader.strange(line, "not understood")
+    else:
+        _link(reader, name, line)
+
+
+def _link(reader: Reader, name: str, line: Line) -> None:
+    port, text, words = reader.port(name), line.text, line.words
+    if text.startswith("mtu ") and (mtu := whole(words[1])) is not None:
+        reader.set(port, "mtu_bytes", mtu, line.number)
+    elif speed := _SPEED.match(text):
+        reader.set(port, "speed_bps", int(speed[1]) * 10**9, line.number)
+    elif text.startswith("fec-override "):
+        reader.set(port, "fec", words[1], line.number)
+    elif text == "shutdown":
+        reader.set(port, "admin_enabled", False, line.number)
 
 
 def _marking(reader: Reader, queue: Slot, line: Line, match: re.Match[str]) -> None:

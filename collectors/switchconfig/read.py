@@ -10,7 +10,7 @@ from typing import Final
 from collectors.codec.sonic_config import config_of_json, parse_config_db
 from collectors.model.entities import Switch
 from collectors.model.errors import Malformed, NotSupported, Unavailable
-from collectors.model.facts import Facts, Gap
+from collectors.model.facts import Attribute, Facts, Gap
 from collectors.switchconfig.blocks import Reader
 from collectors.switchconfig.eos import parse_eos
 from collectors.switchconfig.junos import parse_junos
@@ -44,18 +44,20 @@ def parse_configuration(platform: str, text: str, switch: Switch, where: str) ->
         if not isinstance(data, dict):
             raise Malformed(where, "config_db", "not a JSON object")
         facts, odd = parse_config_db(config_of_json(data), switch, where)
-        return _with_gaps(facts, switch, odd)
+        return _with_gaps(facts, switch, odd, platform)
     parser = _PARSERS.get(platform)
     if parser is None:
         raise NotSupported(where, "configuration", f"no parser for platform {platform!r}")
     reader = parser(text, switch, where)
-    return _with_gaps(Facts(tuple(reader.settings), tuple(reader.attributes)), switch, reader.odd)
+    facts = Facts(tuple(reader.settings), tuple(reader.attributes))
+    return _with_gaps(facts, switch, reader.odd, platform)
 
 
-def _with_gaps(facts: Facts, switch: Switch, odd: list[tuple[str, str]]) -> Facts:
+def _with_gaps(facts: Facts, switch: Switch, odd: list[tuple[str, str]], platform: str) -> Facts:
     gaps = tuple(Gap(str(switch), NAME, what, why) for what, why in odd)
     last = {(row.entity, row.name): row for row in facts.settings}  # a later line wins
-    return Facts(tuple(last.values()), facts.attributes, neighbours=facts.neighbours, gaps=gaps)
+    attributes = (*facts.attributes, Attribute(switch, "config_language", platform))
+    return Facts(tuple(last.values()), attributes, neighbours=facts.neighbours, gaps=gaps)
 
 
 def read_configuration(platform: str, file: Path, switch: Switch) -> Facts:

@@ -75,15 +75,16 @@ def opensm(
         from tuner.cli.options import look
 
         window, named = look(tuner, source, since)
-        advice = advise(window, named)
+        plan = advise(window, named).plan()
+    steps = [step for device in plan.devices for step in device.steps]
     if current is None:
-        text = render_opensm(advice.recommendations)
+        text = render_opensm(steps)
     else:
         try:
             now = current.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             fail(f"{current}: read: {error}")
-        text = diff_opensm(now, advice.recommendations, str(current))
+        text = diff_opensm(now, steps, str(current))
     print(text, end="")
     raise typer.Exit(FOUND if text else 0)
 

@@ -13,6 +13,7 @@ from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, meas
 
 if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
+    from tuner.advice.plan import Plan
     from tuner.advice.recommendation import Recommendation
     from tuner.diagnosis.finding import Diagnosis
     from tuner.fabric.graph import Fabric
@@ -31,6 +32,13 @@ class Advice:
     diagnosis: Diagnosis
     recommendations: tuple[Recommendation, ...]
     source: str
+
+    def plan(self) -> Plan:
+        """Return the ordered changes that the recommendations come down to."""
+        from tuner.advice.planning import build_plan
+
+        reasons = {finding.id: finding.summary for finding in self.diagnosis.findings}
+        return build_plan(self.recommendations, self.window, self.fabric, reasons)
 
 
 def advise(window: Window, source: str, measured: Measured | None = None) -> Advice:

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.facts import Value
-from tuner.advice.recommendation import Recommendation
+from tuner.advice.plan import Step
+from tuner.render.form import Change, Renderer
 
 Lines = tuple[tuple[str, str], ...]
 
@@ -84,20 +85,20 @@ OPTIONS: Final[Mapping[str, Callable[[Value], Lines]]] = MappingProxyType(
 """Knob -> options of opensm.conf."""
 
 
-def opensm_lines(recommendations: Iterable[Recommendation]) -> dict[str, tuple[str, str]]:
-    """Return option -> (value, why); the more urgent recommendation wins an option."""
+def opensm_lines(steps: Iterable[Step]) -> dict[str, tuple[str, str]]:
+    """Return option -> (value, why); the earlier step wins an option."""
     made: dict[str, tuple[str, str]] = {}
-    for recommendation in recommendations:
-        write = OPTIONS.get(recommendation.knob)
-        for option, value in write(recommendation.proposed) if write else ():
-            made.setdefault(option, (value, f"{recommendation.id}: {recommendation.summary}"))
+    for step in steps:
+        write = OPTIONS.get(step.knob)
+        for option, value in write(step.proposed) if write else ():
+            made.setdefault(option, (value, f"{step.recommendation}: {step.summary}"))
     return made
 
 
-def render_opensm(recommendations: Iterable[Recommendation]) -> str:
+def render_opensm(steps: Iterable[Step]) -> str:
     """Write the fragment of an opensm.conf; '' where nothing is for the subnet manager."""
     text, last = "", ""
-    for option, (value, why) in opensm_lines(recommendations).items():
+    for option, (value, why) in opensm_lines(steps).items():
         if why != last:
             text += f"# {why}\n"
             last = why
@@ -105,9 +106,9 @@ def render_opensm(recommendations: Iterable[Recommendation]) -> str:
     return text
 
 
-def merge_opensm(current: str, recommendations: Iterable[Recommendation]) -> str:
+def merge_opensm(current: str, steps: Iterable[Step]) -> str:
     """Return an opensm.conf with the recommended options set, everything else as it was."""
-    wanted = opensm_lines(recommendations)
+    wanted = opensm_lines(steps)
     lines, done = [], set()
     for line in current.splitlines():
         option = line.split(None, 1)[0] if line.strip() and not line.startswith("#") else ""
@@ -122,9 +123,9 @@ def merge_opensm(current: str, recommendations: Iterable[Recommendation]) -> str
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def diff_opensm(current: str, recommendations: Iterable[Recommendation], name: str) -> str:
+def diff_opensm(current: str, steps: Iterable[Step], name: str) -> str:
     """Return the unified diff from an opensm.conf to the recommended one, '' where none."""
-    after = merge_opensm(current, recommendations)
+    after = merge_opensm(current, steps)
     return "".join(
         difflib.unified_diff(
             current.splitlines(keepends=True),
@@ -133,3 +134,37 @@ def diff_opensm(current: str, recommendations: Iterable[Recommendation], name: s
             f"{name} (recommended)",
         )
     )
+
+
+def write(change: Change) -> str:
+    """Return the fragment to merge, and on the way back how to take it out."""
+    if change.way == "apply":
+        return render_opensm(change.device.steps)
+    names = list(opensm_lines(change.device.steps))
+    return "".join(f"# take out, or set to its former value: {name}\n" for name in names)
+
+
+def verify(change: Change) -> str:
+    """Return the commands that show what the subnet manager made of it."""
+    text = "grep -E 'SUBNET UP|Unrecognized|invalid' /var/log/opensm.log | tail\n"
+    for step in change.device.steps:
+        if step.knob in ("opensm_routing_engine", "opensm_adaptive_routing"):
+            text += "ibdiagnet --routing; iblinkinfo -l | head\n"
+        if step.knob == "opensm_vl_arbitration":
+            text += "smpquery vlarb LID PORT\n"
+        if step.knob == "opensm_qos":
+            text += "smpquery sl2vl LID PORT\n"
+    return "".join(dict.fromkeys(line + "\n" for line in text.splitlines()))
+
+
+RENDERER: Final = Renderer(
+    "opensm",
+    "host",
+    write,
+    verify,
+    "#",
+    "opensm.conf",
+    before="# keep the former file: cp /etc/opensm/opensm.conf /etc/opensm/opensm.conf.before\n"
+    "# merge these lines into it, on every standby, too; then: kill -HUP $(pidof opensm)\n",
+    undo_before="# all at once: cp /etc/opensm/opensm.conf.before /etc/opensm/opensm.conf\n",
+)

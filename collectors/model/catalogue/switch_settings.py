@@ -61,6 +61,7 @@ ATTRIBUTES: Final = (
     Named("system_name", "", "Name that the switch gives itself."),
     Named("chassis_id", "", "LLDP chassis id, usually the base MAC address."),
     Named("software", "", "Software image and version as the switch states it."),
+    Named("config_language", "", "Language of the configuration: eos, nxos, junos, sonic..."),
     Named("platform", "", "Hardware or software family of the switch."),
     Named("alias", "", "Description or second name of the interface."),
     Named("lag", "", "Aggregate that the interface is a member of."),

@@ -1,15 +1,16 @@
 """opensm.conf: what is set, what stays, and that a real OpenSM understands it."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simlab.ib.fabrics import two_tier
 from simlab.ib.lab import IbLab
+from tests.tuner.render.states import step
 from tuner.advice.cures.infiniband import ROUTING, SUBNET_MANAGER
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.recommendation import Recommendation
 from tuner.render.opensm import (
     OPTIONS,
     control_table,
@@ -21,9 +22,7 @@ from tuner.render.opensm import (
 
 
 def recommended(knob, proposed, summary="because"):
-    return Recommendation(
-        knob, SUBNET_MANAGER, None, proposed, "", summary, (), (), (), 0.5, "low", "", "", ""
-    )
+    return replace(step(1, SUBNET_MANAGER, knob, None, proposed), summary=summary)
 
 
 EVERY = [

@@ -1,0 +1,90 @@
+"""Rings of a roll-out: one canary of each kind, then a tenth, then the rest; watch, and stop.
+
+As SIGCOMM'16 and NSDI'23 describe for their fabrics: lab, one rack, part, all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from collectors.model.entities import Host, Interface, Netdev, Port, Wire, host_of, wire_of
+from tuner.advice.plan import DevicePlan, Stage
+from tuner.advice.recommendation import Recommendation
+
+HOLD_S: Final = 300.0
+"""Seconds of traffic to watch after a step or a ring."""
+
+_SHARE: Final = 10  # the second ring has one in ten of what is left
+_ALWAYS: Final = (
+    "retransmissions and acknowledgement timeouts of the changed hosts",
+    "PFC pause received and sent on the changed ports",
+    "discards of the lossless class",
+    "goodput, or step time of the jobs",
+)
+_STOP: Final = (
+    "a link of the ring goes down and stays down",
+    "the lossless class discards packets",
+    "retransmissions or pause time are above those before the ring",
+    "goodput or step time is worse than before by more than 2 %",
+)
+
+
+class _Cables(Protocol):
+    def peer(self, wire: Wire) -> Wire | None:
+        """Return the other end of a cable."""
+
+
+def stages(
+    devices: Sequence[DevicePlan], recommendations: Iterable[Recommendation], cables: _Cables
+) -> tuple[Stage, ...]:
+    """Return the rings for some devices; none where there is nothing to change."""
+    if not devices:
+        return ()
+    metrics: dict[str, dict[str, None]] = {}
+    for rec in recommendations:
+        seen = dict.fromkeys(effect.metric for effect in rec.effects)
+        metrics.setdefault(str(rec.scope), {}).update(seen)
+    canaries: dict[tuple[str, str, tuple[str, ...]], DevicePlan] = {}
+    for device in devices:
+        canaries.setdefault(_kind(device), device)
+    first = list(canaries.values())
+    first += [d for d in devices if d not in first and _faces(d, first, cables)]
+    rest = [device for device in devices if device not in first]
+    second = rest[: math.ceil(len(rest) / _SHARE)]
+    rings = (("canary", first), ("a tenth", second), ("the rest", rest[len(second) :]))
+    return tuple(
+        Stage(
+            name,
+            tuple(device.name for device in ring),
+            HOLD_S,
+            (*_ALWAYS, *_predicted(ring, metrics)),
+            _STOP,
+        )
+        for name, ring in rings
+        if ring
+    )
+
+
+def _kind(device: DevicePlan) -> tuple[str, str, tuple[str, ...]]:
+    """Devices of one kind take the same changes, so that one of them can go first."""
+    knobs = tuple(sorted({step.knob for step in device.steps}))
+    return type(device.device).__name__, device.platform, knobs
+
+
+def _faces(device: DevicePlan, canaries: Sequence[DevicePlan], cables: _Cables) -> bool:
+    """Tell whether a device holds the other end of a canary host's cable that changes, too."""
+    hosts = {c.device for c in canaries if isinstance(c.device, Host)}
+    for step in device.steps:
+        wire = wire_of(step.scope)
+        if isinstance(wire, Interface) and step.scope == wire:
+            far = cables.peer(wire)
+            if isinstance(far, (Netdev, Port)) and Host(host_of(far) or "") in hosts:
+                return True
+    return False
+
+
+def _predicted(ring: Iterable[DevicePlan], metrics: dict[str, dict[str, None]]) -> tuple[str, ...]:
+    seen = (name for d in ring for step in d.steps for name in metrics.get(str(step.scope), {}))
+    return tuple(dict.fromkeys(seen))
