@@ -22,6 +22,7 @@ from collectors.model.metric import Column, Metric, Source
 from collectors.model.reading import Clock, Pass, Reading
 
 _STALE_ROUNDS: Final = 3
+_CLOSE_S: Final = 2.0
 
 
 def _column(row: Metric) -> Column:
@@ -135,6 +136,11 @@ class Fleet:
                     waiting = closing()
                     if waiting is not None:
                         await waiting
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:  # of gRPC calls that are being cancelled
+                task.cancel()
+            if left:
+                await asyncio.wait(left, timeout=_CLOSE_S)
             return Pass()
 
         self.run(shut())
