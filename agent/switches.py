@@ -153,7 +153,9 @@ class Switchboard:
             gzip=row.gzip,
         )
         wanted = Wanted(target.include, target.exclude)
-        options = Options(wanted.wants, interval_s, paths=row.paths, aliases=self._alias(target))
+        options = Options(
+            wanted.wants, interval_s, poll=row.poll, paths=row.paths, aliases=self._alias(target)
+        )
         return Subscriber(target.switch, platform, dial, options)
 
     def _sonic_db(self, target: Target, interval_s: float) -> Poller:

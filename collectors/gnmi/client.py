@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -182,11 +183,12 @@ class Client:
         interval_s: float = 0.0,
         sample: bool = True,
     ) -> AsyncIterator[Any]:
-        """Yield responses: mode `stream` without end, `once` until the target has said all.
+        """Yield responses: `stream` and `poll` without end, `once` until the target has said all.
 
-        Raises FabricError; StopAsyncIteration where the target ends the stream.
+        `poll` asks again every interval_s on one call. Raises FabricError; StopAsyncIteration
+        where the target ends the stream.
         """
-        modes = {"stream": 0, "once": 1}
+        modes = {"stream": 0, "once": 1, "poll": 2}
         subscriptions = [
             gnmi.Subscription(
                 path=pack_path(path),
@@ -207,8 +209,11 @@ class Client:
             metadata=self._metadata(),
             timeout=self._dial.timeout_s if mode == "once" else None,
         )
+        asking = None
         try:
             await call.write(request)
+            if mode == "poll":
+                asking = asyncio.create_task(_poll_every(call, interval_s))
             while True:
                 response = await call.read()
                 if response is grpc.aio.EOF:  # type: ignore[attr-defined]
@@ -220,6 +225,8 @@ class Client:
         except grpc.aio.AioRpcError as error:
             raise self.typed(error, "subscribe") from error
         finally:
+            if asking is not None:
+                asking.cancel()
             call.cancel()
 
     def typed(self, error: Any, what: str) -> FabricError:
@@ -238,6 +245,14 @@ class Client:
         elif code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
             text += "; raise max_message_bytes"
         return kind(self._name, f"gnmi {what}", f"{code.name.lower()}: {text}")
+
+
+async def _poll_every(call: Any, interval_s: float) -> None:
+    """Send polls until the call ends; what it ended of is the reader's to say."""
+    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        while True:
+            await call.write(gnmi.SubscribeRequest(poll=gnmi.Poll()))
+            await asyncio.sleep(interval_s)
 
 
 def _common_name(pem: str) -> str | None:

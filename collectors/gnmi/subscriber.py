@@ -3,6 +3,7 @@
 A task consumes the stream into the decoder, which holds one value per series: memory is bounded
 by what the target has, not by how fast it talks. When the stream ends or falls silent the task
 reconnects with a growing pause, and meanwhile asks once per interval (Subscribe ONCE, else Get).
+A target whose samples stop again and again is polled (Subscribe POLL) from then on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collectors.model.reading import Clock, GapLog, Pass
 NAME: Final = "gnmi"
 _PAUSE_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _BUSY: Final = "busy"
+_STALLS: Final = 2  # streams fallen silent before the target is polled
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Options:
     """interval_s: SAMPLE interval. silent_after: intervals without a word that mean silence.
 
     pauses_s: between attempts to connect, the last for ever. first_s: how long the first poll
-    waits for a first answer.
+    waits for a first answer. poll: POLL instead of STREAM from the beginning.
     """
 
     wants: Callable[[str], bool]
@@ -39,6 +41,7 @@ class Options:
     silent_after: float = 3.0
     pauses_s: tuple[float, ...] = _PAUSE_S
     first_s: float = 2.0
+    poll: bool = False
     max_series: int = 200_000
     paths: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
@@ -68,6 +71,8 @@ class Subscriber:
         self._news = asyncio.Event()
         self._first_s = dial.timeout_s
         self._synced = False
+        self._polls = options.poll
+        self._stalls = 0
         self._said_missing = False
         self._encoding = self._vendor.encodings[0]
         self._paths = options.paths or self._vendor.paths
@@ -95,7 +100,7 @@ class Subscriber:
             with contextlib.suppress(TimeoutError):  # a first answer, where it comes quickly
                 async with asyncio.timeout(self._options.first_s):
                     await self._answered.wait()
-        lasting = self._vendor.mode == "on_change" and self.mode == "stream"
+        lasting = self._vendor.mode == "on_change" and self.mode == "stream"  # says only changes
         if not self._heard and not lasting and self._error is None:
             await self._wait_for_sample()
         readings = tuple(self._decoder.readings(everything=lasting, now=clock()))
@@ -146,6 +151,7 @@ class Subscriber:
                 self._error = error
                 self._answered.set()
                 self._gaps.add(self._switch, error.what, type(error).__name__, error.why)
+                self._choose_mode(error)
             lasted_s = (clock().mono_ns - began.mono_ns) / 1e9
             attempt = 0 if lasted_s > self._options.interval_s * 2 else attempt + 1
             pause = self._options.pauses_s[min(attempt, len(self._options.pauses_s)) - 1]
@@ -176,15 +182,27 @@ class Subscriber:
             raise NotSupported(self._name, "gnmi encoding", why)
         self._encoding = offered[0] if offered else self._encoding
 
+    def _choose_mode(self, error: FabricError) -> None:
+        """Poll a target whose samples stop; sample one that cannot be polled."""
+        if isinstance(error, NotSupported) and error.what == "gnmi subscribe":
+            self._polls = False
+            self._stalls = -1_000_000  # and never again
+        if error.what != "gnmi stale" or self._polls:
+            return
+        self._stalls += 1
+        if self._stalls >= _STALLS:
+            self._polls = True
+            self._gaps.add(self._switch, "gnmi sample", "falls silent", "polled from now on")
+
     async def _stream(self, clock: Clock) -> None:
         """Consume until the stream ends; silence is an end. Raises FabricError."""
         limit_s = self._options.interval_s * self._options.silent_after
-        sample = self._vendor.mode == "sample"
+        sample = self._polls or self._vendor.mode == "sample"
         heard = False
         responses = self._client.subscribe(
             self._paths,
             self._encoding,
-            mode="stream",
+            mode="poll" if self._polls else "stream",
             interval_s=self._options.interval_s,
             sample=sample,
         )
@@ -211,7 +229,7 @@ class Subscriber:
             self._news.set()
             self._error = None
             if self.mode != "once":
-                self.mode = "stream"
+                self.mode = "poll" if self._polls else "stream"
         elif message == "sync_response":
             self._synced = True
             self._answered.set()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from collectors.model.entities import Entity, Interface, Slot, Switch
 from collectors.model.errors import FabricError, Malformed, Unavailable
-from collectors.model.facts import Facts
+from collectors.model.facts import Attribute, Facts
 from collectors.model.metric import Column
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 from collectors.snmp import tables
@@ -155,6 +155,9 @@ class SnmpPoller:
             self._session, self._switch, known, self.description, self._pace, ends,
             self._noter(gaps),
         )  # fmt: skip
+        if verdict.why:
+            quirk = Attribute(self._switch, "image_quirk", "; ".join(verdict.why))
+            facts = replace(facts, attributes=(*facts.attributes, quirk))
         self._known.facts = facts
         return facts
 

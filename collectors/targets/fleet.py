@@ -17,9 +17,10 @@ from typing import Any, Final, Protocol
 from collectors.model.catalogue import switch as rows
 from collectors.model.entities import Entity, Switch
 from collectors.model.errors import FabricError
-from collectors.model.facts import Facts, Gap
+from collectors.model.facts import Attribute, Facts, Gap
 from collectors.model.metric import Column, Metric, Source
 from collectors.model.reading import Clock, Pass, Reading
+from collectors.targets.crosscheck import CrossCheck, quirks
 
 _STALE_ROUNDS: Final = 3
 _CLOSE_S: Final = 2.0
@@ -111,6 +112,7 @@ class Fleet:
         self._loop = asyncio.new_event_loop()
         self._gate = asyncio.Semaphore(at_once)
         self._started_ns: int | None = None
+        self._check = CrossCheck()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -162,6 +164,13 @@ class Fleet:
         result = _Round()
         for member in self._members:
             self._collect(member, clock, result)
+        if result.facts_changed:
+            self._check.learn(member.facts for member in self._members if member.facts)
+        if self._check.take(result.readings):
+            result.facts_changed = True
+        for verdict in self._check.verdicts:
+            what = f"against {verdict.against}"
+            result.gaps.append(Gap(str(verdict.switch), self.name, what, verdict.what))
         facts = self._facts() if result.facts_changed else None
         return Pass(tuple(result.readings), tuple(result.gaps), facts)
 
@@ -215,9 +224,13 @@ class Fleet:
 
     def _facts(self) -> Facts:
         every = [member.facts for member in self._members if member.facts is not None]
+        seen = [
+            Attribute(switch, "counter_quirk", text)
+            for switch, text in quirks(self._check.verdicts).items()
+        ]
         return Facts(
             tuple(row for facts in every for row in facts.settings),
-            tuple(row for facts in every for row in facts.attributes),
+            (*(row for facts in every for row in facts.attributes), *seen),
             neighbours=tuple(row for facts in every for row in facts.neighbours),
             gaps=tuple(row for facts in every for row in facts.gaps),
         )

@@ -60,7 +60,10 @@ class TlsFiles(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
-    """gNMI of a target; tls null is plain text. paths: instead of the platform's own."""
+    """gNMI of a target; tls null is plain text. paths: instead of the platform's own.
+
+    poll: asks by POLL instead of STREAM, for targets that do SAMPLE badly.
+    """
 
     credentials: str = ""
     port: TcpPort | None = None
@@ -68,6 +71,7 @@ class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Seconds = 10.0
     max_message_bytes: Annotated[int, Meta(ge=1 << 16)] = 64 << 20
     on_change_only: bool = False
+    poll: bool = False
     gzip: bool = False
     paths: tuple[str, ...] = ()
 

@@ -35,14 +35,15 @@ def _set_value(value: Any) -> Any:
 class GnmiFaults:
     """silent_after: notifications after which a stream says nothing more, -1 for never.
 
-    no_get: Get is not implemented. busy: Subscribe is refused so many times. user: name and
+    no_get, no_poll: not implemented. busy: Subscribe is refused so many times. user: name and
     password that a caller must bring, in metadata or as Basic authorization. wrong_types:
     values come as words. epoch: time stamps of 1970. on_change_only: SAMPLE is refused.
-    one_message: everything in one notification, however large.
+    one_message: everything in one notification, however large. delay_s: before every answer.
     """
 
     silent_after: int = -1
     no_get: bool = False
+    no_poll: bool = False
     busy: int = 0
     user: tuple[str, str] | None = None
     basic_only: bool = False
@@ -55,7 +56,7 @@ class GnmiFaults:
 
 @dataclass
 class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
-    """One server. speedup: sample intervals are this much shorter, for tests."""
+    """One server. least_interval_s: samples come no faster."""
 
     face: GnmiFace
     faults: GnmiFaults = field(default_factory=GnmiFaults)
@@ -92,6 +93,7 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     async def _admit(self, context: Any) -> None:
         metadata = dict(context.invocation_metadata() or ())
+        await asyncio.sleep(self.faults.delay_s)
         if self.faults.user is None:
             return
         user, password = self.faults.user
@@ -144,6 +146,8 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         if self.faults.busy > 0:
             self.faults.busy -= 1
             await context.abort(grpc.StatusCode.CANCELLED, "System is busy")
+        if self.faults.no_poll and asked.mode == 2:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "POLL is not supported")
         samples = [row for row in asked.subscription if row.mode == 2]
         if self.faults.on_change_only and samples and asked.mode == 0:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "only ON_CHANGE")
@@ -166,6 +170,7 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             return
         if asked.mode == 2:
             async for request in requests:
+                self.calls.append("poll")
                 if request.HasField("poll"):
                     for notification in self._notifications(wanted, asked.encoding):
                         yield gnmi.SubscribeResponse(update=notification)

@@ -35,7 +35,7 @@ def clock():
     return Instant(time.time_ns(), time.monotonic_ns())
 
 
-def values(result, renamed):
+def values(result, renamed, metrics=METRICS):
     found = {}
     for reading in result.readings:
         text = str(reading.entity)
@@ -43,7 +43,7 @@ def values(result, renamed):
             if text.endswith(f"/{alias}"):
                 text = text.removesuffix(alias) + name
         for column, value in reading.values.items():
-            if column.metric in METRICS:
+            if column.metric in metrics:
                 found[text, column.metric] = column.to_unit(value)
     return found
 
@@ -117,3 +117,26 @@ def test_both_ends_of_a_link_agree(tmp_path):
     assert got[end, "fabric_interface_tx_bytes_total"] == host["rx_bytes"]
     assert got[f"priority/3/{end}", "fabric_pfc_rx_frames_total"] == host["tx_pfc"]
     assert got[f"priority/3/{end}", "fabric_pfc_tx_frames_total"] == host["rx_pfc"]
+
+
+def test_g18_watchdog_counts_are_a_hint_beside_our_own_evidence():
+    """A watchdog that takes XONs for a storm (swss 4581): its count and the frames stay apart."""
+    state = SwitchState("leaf1", "eos", 1)
+    state.add("wd_storms", 1, 3, 5)
+    state.add("pfc_rx", 1, 4, 7)
+
+    async def run():
+        agent = SnmpAgent(SnmpFace(state).mib)
+        endpoint = Endpoint("127.0.0.1", Community(Secret("public")), await agent.listen())
+        poller = SnmpPoller(LEAF, "eos", endpoint)
+        result = await poller.poll(clock)
+        poller.close()
+        agent.close()
+        return values(result, {}, ("fabric_pfc_watchdog_storms_total", METRICS[0]))
+
+    got = asyncio.run(run())
+    end = "interface/leaf1/Ethernet1%2F1"
+    assert got[f"queue/3/{end}", "fabric_pfc_watchdog_storms_total"] == 5
+    assert got[f"priority/3/{end}", "fabric_pfc_rx_frames_total"] == 0
+    assert got[f"priority/4/{end}", "fabric_pfc_rx_frames_total"] == 7
+    assert got[f"queue/4/{end}", "fabric_pfc_watchdog_storms_total"] == 0

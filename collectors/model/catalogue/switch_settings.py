@@ -65,4 +65,6 @@ ATTRIBUTES: Final = (
     Named("platform", "", "Hardware or software family of the switch."),
     Named("alias", "", "Description or second name of the interface."),
     Named("lag", "", "Aggregate that the interface is a member of."),
+    Named("image_quirk", "", "What is known to be wrong in the counters of this software."),
+    Named("counter_quirk", "", "What the other ends of its links say is wrong in its counters."),
 )

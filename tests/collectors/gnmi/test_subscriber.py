@@ -80,6 +80,58 @@ def test_g9_a_stream_that_falls_silent_is_noticed_and_asked_once(rig):
     assert made.target.calls.count("subscribe") >= 3
 
 
+def test_g9_a_target_whose_samples_stop_again_is_polled(rig):
+    """As sonic-buildimage 22201: one sample, and then silence, on every stream."""
+    made = rig("eos", GnmiFaults(silent_after=0))
+    gaps, modes, last = set(), [], {}
+    for _ in range(40):
+        made.state.add("pfc_rx", 1, 3, 1)
+        try:
+            result = made.poll(wait_s=0.1)
+        except FabricError:
+            continue
+        gaps |= reasons(result)
+        modes.append(made.subscriber.mode)
+        last |= values(result)
+        if modes[-10:] == ["poll"] * 10:
+            break
+    assert ("gnmi sample", "falls silent") in gaps
+    assert modes[-10:] == ["poll"] * 10
+    streams = made.target.calls.count("subscribe")
+    for _ in range(5):
+        made.state.add("pfc_rx", 1, 3, 1000)
+        last |= values(made.poll(wait_s=0.2))
+    assert made.target.calls.count("subscribe") == streams  # all on one call
+    counted = last["priority/3/interface/leaf1/Ethernet1%2F1", RX]
+    assert counted >= made.state.get("pfc_rx", 1, 3) - 1000
+
+
+def test_g9_polled_from_the_beginning_where_asked_for(rig):
+    made = rig("eos")
+    made.subscriber = made.new(poll=True)
+    made.poll()
+    made.state.add("pfc_rx", 1, 3, 1000)
+    got = values(made.poll(wait_s=0.4))
+    assert got["priority/3/interface/leaf1/Ethernet1%2F1", RX] == made.state.get("pfc_rx", 1, 3)
+    assert made.subscriber.mode == "poll"
+    assert made.target.calls.count("poll") >= 2
+
+
+def test_g9_a_target_that_cannot_be_polled_is_sampled(rig):
+    made = rig("eos", GnmiFaults(no_poll=True))
+    made.subscriber = made.new(poll=True)
+    seen = []
+    for _ in range(20):
+        try:
+            made.poll(wait_s=0.1)
+        except FabricError:
+            continue
+        seen.append(made.subscriber.mode)
+        if seen[-3:] == ["stream"] * 3:
+            break
+    assert seen[-3:] == ["stream"] * 3
+
+
 def test_g9_get_is_the_last_resort(rig):
     made = rig("eos", GnmiFaults(busy=10_000))
     seen = {}

@@ -41,7 +41,7 @@ def test_the_second_poll_asks_less_and_sees_new_values(rig):
     assert got["priority/3/interface/leaf1/Ethernet1%2F2", RX] == 2**63
 
 
-def test_absent_tables_are_gaps_and_not_zeros(rig):
+def test_g13_absent_tables_are_gaps_and_not_zeros(rig):
     mib = Mib()
     system(mib)
     port(mib, 1, "Ethernet1/1")
@@ -50,7 +50,7 @@ def test_absent_tables_are_gaps_and_not_zeros(rig):
     assert not any(metric == RX for _, metric in values(result))
 
 
-def test_aggregates_backplane_and_virtual_interfaces_are_left_out(rig):
+def test_g14_aggregates_backplane_and_virtual_interfaces_are_left_out(rig):
     """G14: members of an aggregate are counted once, backplane ports hidden."""
     mib = Mib()
     system(mib)
@@ -62,7 +62,7 @@ def test_aggregates_backplane_and_virtual_interfaces_are_left_out(rig):
     assert {entity for entity, _ in got} == {"interface/leaf1/Ethernet0"}
 
 
-def test_sonic_totals_are_not_read_and_queues_start_at_one(rig):
+def test_g12_sonic_totals_are_not_read_and_queues_start_at_one(rig):
     """G12: cpfcIfRequests of SONiC is priority 3 only."""
     mib = mib_with_pfc(1)
     mib.put("1.3.6.1.4.1.9.9.813.1.1.1.1.1", ber.COUNTER64, 77)
@@ -75,14 +75,17 @@ def test_sonic_totals_are_not_read_and_queues_start_at_one(rig):
 
 
 @pytest.mark.parametrize("description", ["SONiC.201811.0 HwSku: x", "SONiC.202405.1"])
-def test_swapped_directions_of_old_sonic_images(rig, description):
+def test_g11_swapped_directions_of_old_sonic_images(rig, description):
     """G11."""
     mib = mib_with_pfc(1)
     system(mib, description=description)
-    got = values(rig(mib, "sonic").poll())
+    result = rig(mib, "sonic").poll()
+    got = values(result)
     entity = "priority/3/interface/leaf1/Ethernet1%2F1"
     swapped = "201811" in description
     assert (got[entity, RX], got[entity, TX]) == ((13, 103) if swapped else (103, 13))
+    (said,) = [row.value for row in result.facts.attributes if row.name == "image_quirk"]
+    assert ("exchanged" in said) == swapped
 
 
 def test_arista_counts_ecn_only_where_counting_is_on(rig):
@@ -109,7 +112,7 @@ def test_buffer_cells_become_bytes_of_the_device(rig):
     assert got[entity, "fabric_priority_group_headroom_max_bytes"] == 2080
 
 
-def test_units_of_pause_time(rig):
+def test_u10_units_of_pause_time(rig):
     """U10: microseconds here, milliseconds there, each tagged by its source."""
     cisco = mib_with_pfc(1)
     cisco.put("1.3.6.1.4.1.9.9.813.1.4.1.2.1.3", ber.COUNTER64, 1_500_000)
@@ -133,7 +136,7 @@ def test_a_priority_in_the_column_number(rig):
     assert got["priority/5/interface/leaf1/swp1", TX] == 205
 
 
-def test_negative_and_foreign_types_are_gaps(rig):
+def test_u11_negative_and_foreign_types_are_gaps(rig):
     """U11: a negative counter is refused and the rest is kept."""
     mib = mib_with_pfc(1)
     mib.put(f"{CISCO}.3.1.0", ber.INTEGER, -4272)
@@ -162,7 +165,7 @@ def test_the_wider_of_two_columns_is_kept(rig):
 # --- agents that misbehave ---------------------------------------------------------------------
 
 
-def test_rows_out_of_order_lose_nothing(rig):
+def test_g17_rows_out_of_order_lose_nothing(rig):
     """G17."""
     made = rig(mib_with_pfc(20), "nxos")
     made.agent.faults = SnmpFaults(shuffle_at=ber.parse_dotted(f"{CISCO}.3.5.5"))
@@ -170,7 +173,7 @@ def test_rows_out_of_order_lose_nothing(rig):
     assert sum(metric == RX for _, metric in got) == 160
 
 
-def test_an_agent_that_goes_in_circles_is_left(rig):
+def test_g17_an_agent_that_goes_in_circles_is_left(rig):
     """G17: what came before the circle is kept."""
     made = rig(mib_with_pfc(20), "nxos")
     made.agent.faults = SnmpFaults(loop_at=ber.parse_dotted(f"{CISCO}.3.5.5"))
@@ -181,7 +184,7 @@ def test_an_agent_that_goes_in_circles_is_left(rig):
     assert got["priority/7/interface/leaf1/Ethernet1%2F20", TX] == 207
 
 
-def test_a_reply_from_elsewhere_is_no_reply(rig):
+def test_g17_a_reply_from_elsewhere_is_no_reply(rig):
     """G17: the socket is connected; another address answers in vain."""
     made = rig(mib_with_pfc(1), "nxos")
     made.agent.faults = SnmpFaults(foreign=True)
@@ -192,7 +195,7 @@ def test_a_reply_from_elsewhere_is_no_reply(rig):
 @pytest.mark.parametrize(
     "faults", [SnmpFaults(max_bytes=700), SnmpFaults(ignore_above=10), SnmpFaults(max_rows=7)]
 )
-def test_fewer_rows_are_asked_for_where_a_reply_is_too_big(rig, faults):
+def test_g16_fewer_rows_are_asked_for_where_a_reply_is_too_big(rig, faults):
     """G16: too big, or silently dropped above ten rows, or cut short."""
     made = rig(mib_with_pfc(20), "nxos")
     made.agent.faults = faults
@@ -200,7 +203,7 @@ def test_fewer_rows_are_asked_for_where_a_reply_is_too_big(rig, faults):
     assert sum(metric == RX for _, metric in values(made.poll())) == 160
 
 
-def test_an_index_above_two_to_the_31(rig):
+def test_g16_an_index_above_two_to_the_31(rig):
     """G16."""
     mib = Mib()
     system(mib)
@@ -209,7 +212,7 @@ def test_an_index_above_two_to_the_31(rig):
     assert got["interface/leaf1/Ethernet1", "fabric_interface_rx_bytes_total"] == 9
 
 
-def test_known_rows_are_fetched_where_most_of_a_table_is_not_wanted(rig):
+def test_g15_known_rows_are_fetched_where_most_of_a_table_is_not_wanted(rig):
     """G15: twenty thousand virtual interfaces around two ports."""
     mib = Mib()
     system(mib)
@@ -227,7 +230,7 @@ def test_known_rows_are_fetched_where_most_of_a_table_is_not_wanted(rig):
     assert len(got) == 4
 
 
-def test_what_the_deadline_cuts_off_comes_first_next_time(rig):
+def test_g15_what_the_deadline_cuts_off_comes_first_next_time(rig):
     """G15: a deadline per target; the rest is a gap and not lost for ever."""
     from .conftest import Clock
 

@@ -101,7 +101,7 @@ def test_what_redis_holds_is_what_is_read(port):
 
 
 @pytest.mark.lab_switch
-def test_absent_and_broken_fields(port):
+def test_u11_g13_absent_and_broken_fields(port):
     """U11, G13: refused and named; the rest of the hash is kept."""
     RedisFace(SwitchState("leaf1", "sonic", 1), port)
     client = redis.Redis(port=port, db=2)
