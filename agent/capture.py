@@ -10,8 +10,6 @@ import typer
 if TYPE_CHECKING:
     from collectors.capture.flows import Flow, FlowTable
 
-_WIDTH = 100
-
 
 def show(
     file: Annotated[Path, typer.Argument(help="pcap or pcapng; ERSPAN is unwrapped.")],
@@ -63,12 +61,13 @@ def show(
 
 
 def _print(table: FlowTable, frames: int, wrong: int, checked: int, top: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
+    from agent.terminal import console, plain
+
     flows = table.flows()
-    console = Console(width=None if Console().is_terminal else _WIDTH)
-    console.print(
+    out = console()
+    out.print(
         f"{frames} frames, {table.packets} RoCEv2 packets, {len(flows)} flows; "
         f"ICRC wrong in {wrong} of {checked} checked"
     )
@@ -77,8 +76,8 @@ def _print(table: FlowTable, frames: int, wrong: int, checked: int, top: int) ->
     for column in shown.columns[2:]:
         column.justify = "right"
     for flow in flows[:top]:
-        shown.add_row(*_row(flow))
-    console.print(shown)
+        shown.add_row(*map(plain, _row(flow)))
+    out.print(shown)
 
 
 def _row(flow: Flow) -> tuple[str, ...]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from agent.terminal import console, plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from collectors.infiniband.discovery import Discovered
     from collectors.infiniband.topology import End, Node, Topology
-
-WIDTH: Final = 100
 
 
 def end_name(known: Topology, end: End) -> str:
@@ -82,23 +80,15 @@ def route_document(known: Topology, a: Node, b: Node, walked: Any) -> dict[str, 
     }
 
 
-def console() -> Console:
-    """Return the console for people: never over 100 columns."""
-    from rich.console import Console
-
-    out = Console()
-    return out if out.width <= WIDTH else Console(width=WIDTH)
-
-
 def table(title: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
     """Print a table; the first two columns are words, the others numbers."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=plain(title), title_justify="left")
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place < 2 else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(str(value) for value in row))
+        table.add_row(*(plain(value) for value in row))
     console().print(table)
 
 
@@ -181,4 +171,4 @@ def show_route(known: Topology, a: Node, b: Node, walked: Any) -> None:
     ]
     table(f"{a.name} to {b.name}, LID {b.lid}", ("out of", "into", "link"), rows)
     if walked.error:
-        console().print(walked.error, style="bold red")
+        console().print(plain(walked.error, style="bold red"))

@@ -98,8 +98,9 @@ def render_prom(config: Config, outcomes: Sequence[Outcome]) -> str:
 
 def print_table(outcomes: Sequence[Outcome]) -> None:
     """Print what is not zero, an entity at a time, for people."""
-    from rich.console import Console
     from rich.table import Table
+
+    from agent.terminal import console, plain
 
     table = Table(box=None, pad_edge=False)
     table.add_column("entity", no_wrap=True)
@@ -111,12 +112,10 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
         row = CATALOGUE.get(metric)
         if value or (row and row.kind != "counter"):
             shown = "" if entity == last else display(entity)
-            table.add_row(shown, metric, f"{value:,}", row.unit if row else "")
+            table.add_row(plain(shown), metric, f"{value:,}", row.unit if row else "")
             last = entity
     if table.row_count:
-        # Names are no markup.
-        width = None if Console().is_terminal else 100
-        Console(width=width, markup=False).print(table)
+        console().print(table)
 
 
 def _values(outcomes: Sequence[Outcome]) -> Iterator[tuple[Entity, str, float]]:

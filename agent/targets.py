@@ -62,17 +62,16 @@ def ask(
 
 
 def _print(answers: tuple[Answer, ...]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        "target", "by", "up", "s", "values", "PFC", "ECN", "queues", "LLDP", "what is not"
-    )
+    from agent.terminal import console, plain
+
+    table = Table(*COLUMNS)
     for column in (3, 4):
         table.columns[column].justify = "right"
     for row in answers:
         table.add_row(
-            row.target,
+            plain(row.target),
             row.transport,
             SIGNS[row.answers],
             f"{row.seconds:.2f}",
@@ -81,6 +80,6 @@ def _print(answers: tuple[Answer, ...]) -> None:
             SIGNS[row.ecn],
             SIGNS[row.queues],
             str(row.neighbours),
-            row.error or ", ".join(row.lacks[:4]) + (" ..." if len(row.lacks) > 4 else ""),
+            plain(row.error or ", ".join(row.lacks[:4]) + (" ..." if len(row.lacks) > 4 else "")),
         )
-    Console(width=None if Console().is_terminal else 100).print(table)
+    console().print(table)
