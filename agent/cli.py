@@ -25,7 +25,7 @@ def app() -> None:
 
 
 def run(file: Path | None) -> int:
-    """Run the daemon on a configuration file; one line on stderr and 1 where it cannot start."""
+    """Run the daemon on a configuration file; one line on stderr where it cannot start."""
     from agent import daemon
     from agent.config import read_config
     from collectors.model.errors import FabricError
@@ -36,7 +36,14 @@ def run(file: Path | None) -> int:
         return daemon.run(config, str(file or "defaults"))
     except FabricError as error:
         print(f"fabric-agent: {error}", file=sys.stderr)
-        return 1
+        return exit_code(error)
+
+
+def exit_code(error: Exception) -> int:
+    """Return 2 where the configuration or the usage is wrong, 1 for any other error."""
+    from collectors.model.errors import ConfigInvalid
+
+    return 2 if isinstance(error, ConfigInvalid) else 1
 
 
 def log_to_stderr(level: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Read the RDMA counters of this host and hand them to Prometheus and the tuner.",
+    epilog="Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 done and found trouble.",
     no_args_is_help=True,
 )
 
@@ -202,4 +203,4 @@ def complain(outcomes: Iterable[Outcome]) -> None:
 def fail(error: Exception) -> typer.Exit:
     """Print an error as one line on stderr and return the exit to raise."""
     typer.echo(f"fabric-agent: {error}", err=True)
-    return typer.Exit(1)
+    return typer.Exit(cli.exit_code(error))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from agent import cli
+
 if TYPE_CHECKING:
     from agent.targets_test import Answer
 
@@ -34,7 +36,8 @@ def ask(
 ) -> None:
     """Ask every target once: what answers, what is supported, how long it takes.
 
-    Exit 1 where a target does not answer over one of its transports.
+    Exit 1 where a target does not answer over one of its transports, 2 where the inventory is
+    wrong or has no such target.
     """
     from agent.switches import Switchboard
     from agent.targets_test import ask_all
@@ -44,12 +47,12 @@ def ask(
         board = Switchboard(file)
     except FabricError as error:
         typer.echo(f"fabric-agent: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise typer.Exit(cli.exit_code(error)) from error
     known = [target.name for target in board.inventory.targets]
     for wanted in name or ():
         if wanted not in known:
             typer.echo(f"fabric-agent: {file}: no target {wanted!r}", err=True)
-            raise typer.Exit(1)
+            raise typer.Exit(2)
     answers = ask_all(board, tuple(name or known), timeout)
     if form == "json":
         import msgspec

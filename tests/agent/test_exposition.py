@@ -125,7 +125,7 @@ def test_value_is_the_nearest_float_of_the_exact_one(native):
         (QueuePair(PORT.device, 17), {"device": "mlx5_0", "qp": "17"}),
     ],
 )
-def test_labels_are_frozen(entity, wanted):
+def test_n4_n5_labels_are_frozen_and_called_device_and_port(entity, wanted):
     assert labels(entity, "gpu01") == wanted
 
 
@@ -145,7 +145,7 @@ def test_two_sources_of_one_metric_give_one_series():
     assert 'node_infiniband_state_id{device="mlx5_0",port="1"} 4.0' in text
 
 
-def test_identity_is_on_info_series_only():
+def test_n4_identity_is_on_info_series_only_with_frozen_labels():
     facts = Facts(
         attributes=(
             Attribute(PORT.device, "driver", "mlx5"),

@@ -8,7 +8,11 @@ import typer
 
 from tuner.cli import diagnose, ib, model, record, report, serve, status, suggest, whatif
 
-app = typer.Typer(help="What ails the RDMA fabric, and what to change.", no_args_is_help=True)
+app = typer.Typer(
+    help="What ails the RDMA fabric, and what to change.",
+    epilog="Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 done and found trouble.",
+    no_args_is_help=True,
+)
 
 
 def _show_version(wanted: bool) -> None:

@@ -76,7 +76,7 @@ def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
 
 @contextlib.contextmanager
 def reporting() -> Iterator[None]:
-    """Turn the project's errors into one line on stderr and exit code 1 (2 for usage)."""
+    """Turn our errors into one line on stderr and exit code 1 (2: usage, configuration)."""
     try:
         yield
     except ConfigInvalid as error:

@@ -51,7 +51,7 @@ def test_netstat_pairs_only_lines_of_one_group():
     assert list(parse_netstat(text)) == [("C z", "3")]
 
 
-def test_a_netdev_name_with_a_colon(host, tmp_path, clock):
+def test_n8_a_netdev_name_with_a_colon(host, tmp_path, clock):
     """N8: an IPoIB child."""
     build(tmp_path, "ibr10:30", Ip6InCEPkts=1)
     assert str(IpEcnCollector(host()).read(clock).readings[0].entity) == "netdev/n1/ibr10:30"

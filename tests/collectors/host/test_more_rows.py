@@ -1,5 +1,5 @@
 """The rest of what users met: units by source (U9, U10, U12), netlink at its limits (E11, E12),
-reads that never write (E17), identity and namespaces (N1-N3, N5, N10, N11)."""
+reads that never write (E17), identity and namespaces (N1-N3, N9-N12); N4, N5: test_exposition."""
 
 import errno
 import socket
@@ -215,6 +215,33 @@ def test_n6_state_goes_by_guid_when_the_name_changes(host, tmp_path, clock):
     after = SYSFS.build(host()).read(clock).readings[0].entity
     assert before == after
     assert after.device.name == "rocep23s0"
+
+
+def test_n9_a_device_that_was_renamed_leaves_nothing_behind(host, tmp_path, clock):
+    home = write_device(tmp_path, FakeDevice("mlx5_0", ports=(FakePort(),)))
+    collector = SYSFS.build(host())
+    (before,) = collector.read(clock).readings
+    link = tmp_path / "sys/class/infiniband/mlx5_0"
+    link.unlink()
+    (link.parent / "rocep23s0f0").symlink_to(home)
+    clock.turn(5)
+    (after,) = collector.read(clock).readings
+    assert after.entity == before.entity  # by GUID: what was known of it goes on
+    assert (before.entity.device.name, after.entity.device.name) == ("mlx5_0", "rocep23s0f0")
+
+
+def test_n12_ports_that_are_not_needed_are_left_out_by_configuration(host, tmp_path, clock):
+    """Twelve ports of which eight are cabled: the other four are no fault where excluded."""
+    for index in range(12):
+        down = index >= 8
+        port = FakePort(state="1: DOWN" if down else "4: ACTIVE", phys_state="2: Polling")
+        pci, guid = f"0000:{index:02x}:00.0", f"0000:0000:0000:{index + 1:04x}"
+        device = FakeDevice(f"mlx5_{index}", pci_address=pci, node_guid=guid, ports=(port,))
+        write_device(tmp_path, device)
+    context = host(exclude=(r"mlx5_(8|9|10|11)",))
+    readings = SYSFS.build(context).read(clock).readings
+    assert len(readings) == 8
+    assert all(4 in reading.values.values() for reading in readings)
 
 
 def test_n10_a_port_that_is_switched_off_is_read_as_such(host, tmp_path, clock):

@@ -8,7 +8,7 @@ from collectors.model.catalogue import rdma, rdma_work
 from collectors.model.entities import Device, Netdev, Port, QueuePair
 from collectors.model.facts import Attribute, Gid, QueuePairFact
 from tests.tuner.fake import FakeTelemetry
-from tuner.diagnosis.host import gid_choice
+from tuner.diagnosis.host import gid_choice, link_down
 from tuner.diagnosis.host.checks import CHECKS, CONFIGURATION
 from tuner.diagnosis.host.pcie_link import payload_bps
 from tuner.diagnosis.registry import RULES
@@ -185,6 +185,17 @@ def test_dcqcn_off_for_the_class_of_the_data_only():
     made.put(PORT, "dcqcn_np_enabled", tuple(p != 3 for p in range(8)))
     [finding] = judge("reaction-off", made).findings
     assert "notification point" in finding.summary
+
+
+def test_n12_a_flap_neither_clears_at_once_nor_stays_for_ever():
+    made, rule = host(), link_down.RULE
+    made.grow(rdma.LINK_DOWNED, PORT, 1)
+    assert rule.judge(rule, made).outcome == "quiet"  # one re-seated cable
+    made.grow(rdma.LINK_DOWNED, PORT, 2)
+    assert made.latest(rdma.STATE.name, PORT).value == 4  # it is up again, and yet:
+    assert [finding.subject for finding in rule.judge(rule, made).findings] == [PORT]
+    made.grow(rdma.LINK_DOWNED, PORT, 0)  # no flap in the whole span any more
+    assert rule.judge(rule, made).outcome == "quiet"
 
 
 def test_frozen_counters_of_bnxt_re():
