@@ -19,7 +19,7 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DataSourceRef
 
-from collectors.model.catalogue import interface, ip, rdma
+from collectors.model.catalogue import interface, ip, rdma, rdma_errors
 from collectors.model.metric import Metric
 
 HERE: Final = Path(__file__).resolve().parent
@@ -58,9 +58,9 @@ ROWS: Final[tuple[tuple[str, tuple[tuple[str, tuple[Metric, ...]], ...]], ...]] 
             ),
             (
                 "Receiver not ready",
-                (rdma.RNR_NAK_RX, rdma.RNR_NAK_TX, rdma.OUT_OF_BUFFER),
+                (rdma_errors.RNR_NAK_RX, rdma_errors.RNR_NAK_TX, rdma_errors.OUT_OF_BUFFER),
             ),
-            ("Failed queue pairs", (rdma.RETRY_EXCEEDED, rdma.RNR_RETRY_EXCEEDED)),
+            ("Failed queue pairs", (rdma.RETRY_EXCEEDED, rdma_errors.RNR_RETRY_EXCEEDED)),
         ),
     ),
     (

@@ -6,47 +6,10 @@ under the same name. Widths: kernel core/sysfs.c (PMA attributes), mlx5_ifc.h (Q
 things, they get two rows.
 """
 
-from fractions import Fraction
 from typing import Final
 
+from collectors.model.catalogue.rdma_sources import ENDS, MS, WORDS, hw, mad, narrow_pma, pma
 from collectors.model.metric import Metric, Source, counter, gauge, state
-
-WORDS: Final = Fraction(4)  # InfiniBand data counters count 32-bit words, whatever the lanes
-MS: Final = Fraction(1, 1000)
-_ENDS: Final = ("port", "interface")  # interfaces of InfiniBand switches have the same counters
-
-
-def _pma(key: str, width: int, scale: Fraction = Fraction(1)) -> Source:
-    """Return a PMA counter: sticks at its maximum."""
-    return Source("sysfs_counters", key, scale=scale, width=width, overflow="saturates")
-
-
-def _narrow(key: str, width: int) -> tuple[Source, ...]:
-    """Return a narrow PMA counter; bnxt_re cuts 64 bits to the width, so there it wraps."""
-    cut = Source("sysfs_counters", key, "bnxt_re", width=width, overflow="wraps")
-    return (_pma(key, width), cut)
-
-
-def _mad(field: str, narrow: int, scale: Fraction = Fraction(1)) -> tuple[Source, ...]:
-    """Return a PMA counter as a datagram has it: 64 bits wide, or narrow (0: not at all)."""
-    wide = Source(
-        "mad",
-        f"PortCountersExtended.{field}",
-        scale=scale,
-        width=64,
-        overflow="saturates",
-        note="errors and XmitWait only with ClassPortInfo.CapabilityMask2 bit 1",
-    )
-    if not narrow:
-        return (wide,)
-    key = f"PortCounters.{field}"
-    return (wide, Source("mad", key, scale=scale, width=narrow, overflow="saturates"))
-
-
-def hw(key: str, driver: str, width: int = 64, note: str = "") -> Source:
-    """Return a hardware counter of a driver: under hw_counters/ and in netlink's STAT_GET."""
-    return Source("hw_counters", key, driver, width=width, note=note)
-
 
 # --- port state ------------------------------------------------------------------------------
 STATE = state(
@@ -54,7 +17,7 @@ STATE = state(
     "State of the port: 0 no change, 1 down, 2 init, 3 armed, 4 active, 5 active defer.",
     Source("sysfs_port", "state"),
     Source("mad", "PortInfo.PortState"),
-    on=_ENDS,
+    on=ENDS,
 )
 PHYSICAL_STATE = state(
     "node_infiniband_physical_state_id",
@@ -62,7 +25,7 @@ PHYSICAL_STATE = state(
     "7 phy test.",
     Source("sysfs_port", "phys_state"),
     Source("mad", "PortInfo.PortPhysicalState"),
-    on=_ENDS,
+    on=ENDS,
 )
 RATE = gauge(
     "node_infiniband_rate_bytes_per_second",
@@ -70,7 +33,7 @@ RATE = gauge(
     "Signalling rate of the port.",
     Source("sysfs_port", "rate"),
     Source("mad", "PortInfo.LinkSpeedActive", note="lanes x speed, as the kernel reckons it"),
-    on=_ENDS,
+    on=ENDS,
 )
 LIFESPAN = gauge(
     "node_infiniband_lifespan_seconds",
@@ -84,32 +47,32 @@ RX_BYTES = counter(
     "node_infiniband_port_data_received_bytes_total",
     "bytes",
     "RDMA bytes received on all virtual lanes; for RoCE, RDMA traffic of this function only.",
-    _pma("port_rcv_data", 64, WORDS),
-    *_mad("PortRcvData", 32, WORDS),
+    pma("port_rcv_data", 64, WORDS),
+    *mad("PortRcvData", 32, WORDS),
     hw("rx_bytes", "bnxt_re"),
     hw("rx_bytes", "efa"),
     hw("rx_rdma_ucast_bytes", "ionic"),
     hw("rx_bytes_cnt", "erdma"),
-    on=_ENDS,
+    on=ENDS,
 )
 TX_BYTES = counter(
     "node_infiniband_port_data_transmitted_bytes_total",
     "bytes",
     "RDMA bytes sent on all virtual lanes; for RoCE, RDMA traffic of this function only.",
-    _pma("port_xmit_data", 64, WORDS),
-    *_mad("PortXmitData", 32, WORDS),
+    pma("port_xmit_data", 64, WORDS),
+    *mad("PortXmitData", 32, WORDS),
     hw("tx_bytes", "bnxt_re"),
     hw("tx_bytes", "efa"),
     hw("tx_rdma_ucast_bytes", "ionic"),
     hw("tx_bytes_cnt", "erdma"),
-    on=_ENDS,
+    on=ENDS,
 )
 RX_PACKETS = counter(
     "node_infiniband_port_packets_received_total",
     "packets",
     "RDMA packets received, with those in error.",
-    _pma("port_rcv_packets", 64),
-    *_mad("PortRcvPkts", 32),
+    pma("port_rcv_packets", 64),
+    *mad("PortRcvPkts", 32),
     hw("rcvd_pkts", "rxe"),
     hw("rx_pkts", "bnxt_re"),
     hw("rx_pkts", "efa"),
@@ -117,14 +80,14 @@ RX_PACKETS = counter(
     hw("rx_rdma_ucast_pkts", "ionic"),
     hw("rx_packets_cnt", "erdma"),
     hw("RxUDP", "irdma"),
-    on=_ENDS,
+    on=ENDS,
 )
 TX_PACKETS = counter(
     "node_infiniband_port_packets_transmitted_total",
     "packets",
     "RDMA packets sent, with retransmissions.",
-    _pma("port_xmit_packets", 64),
-    *_mad("PortXmitPkts", 32),
+    pma("port_xmit_packets", 64),
+    *mad("PortXmitPkts", 32),
     hw("sent_pkts", "rxe"),
     hw("tx_pkts", "bnxt_re"),
     hw("tx_pkts", "efa"),
@@ -132,50 +95,50 @@ TX_PACKETS = counter(
     hw("tx_rdma_ucast_pkts", "ionic"),
     hw("tx_packets_cnt", "erdma"),
     hw("TxUDP", "irdma"),
-    on=_ENDS,
+    on=ENDS,
 )
 UNICAST_RX = counter(
     "node_infiniband_unicast_packets_received_total",
     "packets",
     "Unicast packets received.",
-    _pma("unicast_rcv_packets", 64),
-    *_mad("PortUnicastRcvPkts", 0),
-    on=_ENDS,
+    pma("unicast_rcv_packets", 64),
+    *mad("PortUnicastRcvPkts", 0),
+    on=ENDS,
 )
 UNICAST_TX = counter(
     "node_infiniband_unicast_packets_transmitted_total",
     "packets",
     "Unicast packets sent.",
-    _pma("unicast_xmit_packets", 64),
-    *_mad("PortUnicastXmitPkts", 0),
-    on=_ENDS,
+    pma("unicast_xmit_packets", 64),
+    *mad("PortUnicastXmitPkts", 0),
+    on=ENDS,
 )
 MULTICAST_RX = counter(
     "node_infiniband_multicast_packets_received_total",
     "packets",
     "Multicast packets received.",
-    _pma("multicast_rcv_packets", 64),
-    *_mad("PortMulticastRcvPkts", 0),
+    pma("multicast_rcv_packets", 64),
+    *mad("PortMulticastRcvPkts", 0),
     hw("rx_rdma_mcast_pkts", "ionic"),
-    on=_ENDS,
+    on=ENDS,
 )
 MULTICAST_TX = counter(
     "node_infiniband_multicast_packets_transmitted_total",
     "packets",
     "Multicast packets sent.",
-    _pma("multicast_xmit_packets", 64),
-    *_mad("PortMulticastXmitPkts", 0),
+    pma("multicast_xmit_packets", 64),
+    *mad("PortMulticastXmitPkts", 0),
     hw("tx_rdma_mcast_pkts", "ionic"),
-    on=_ENDS,
+    on=ENDS,
 )
 TX_WAIT = counter(
     "node_infiniband_port_transmit_wait_total",
     "ticks",
     "Ticks in which data waited to be sent but no credit or arbitration let it.",
-    _pma("port_xmit_wait", 32),
-    *_mad("PortXmitWait", 32),
+    pma("port_xmit_wait", 32),
+    *mad("PortXmitWait", 32),
     width=32,
-    on=_ENDS,
+    on=ENDS,
 )
 
 # --- errors of the link ----------------------------------------------------------------------
@@ -183,17 +146,17 @@ RX_ERRORS = counter(
     "node_infiniband_port_errors_received_total",
     "packets",
     "Packets received with an error: cable or optics.",
-    *_narrow("port_rcv_errors", 16),
-    *_mad("PortRcvErrors", 16),
+    *narrow_pma("port_rcv_errors", 16),
+    *mad("PortRcvErrors", 16),
     hw("rx_roce_errors", "bnxt_re"),
     hw("rx_err_pkt", "hns"),
-    on=_ENDS,
+    on=ENDS,
 )
 RX_DISCARDS = counter(
     "node_infiniband_port_discards_received_total",
     "packets",
     "Packets received and discarded because the port was down or congested.",
-    _pma("port_rcv_discards", 64),
+    pma("port_rcv_discards", 64),
     hw("rx_roce_discards", "bnxt_re"),
     hw("rx_drops", "efa"),
     hw("rx_disable_drop_cnt", "erdma"),
@@ -202,92 +165,92 @@ TX_DISCARDS = counter(
     "node_infiniband_port_discards_transmitted_total",
     "packets",
     "Outbound packets discarded because the port was down or congested.",
-    *_narrow("port_xmit_discards", 16),
-    *_mad("PortXmitDiscards", 16),
+    *narrow_pma("port_xmit_discards", 16),
+    *mad("PortXmitDiscards", 16),
     hw("tx_roce_discards", "bnxt_re"),
     hw("tx_disable_drop_cnt", "erdma"),
-    on=_ENDS,
+    on=ENDS,
 )
 RX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_received_total",
     "packets",
     "Packets received and discarded by partition or raw filter.",
-    *_narrow("port_rcv_constraint_errors", 8),
-    *_mad("PortRcvConstraintErrors", 8),
-    on=_ENDS,
+    *narrow_pma("port_rcv_constraint_errors", 8),
+    *mad("PortRcvConstraintErrors", 8),
+    on=ENDS,
 )
 TX_CONSTRAINT = counter(
     "node_infiniband_port_constraint_errors_transmitted_total",
     "packets",
     "Packets not sent because of partition or raw filter.",
-    *_narrow("port_xmit_constraint_errors", 8),
-    *_mad("PortXmitConstraintErrors", 8),
-    on=_ENDS,
+    *narrow_pma("port_xmit_constraint_errors", 8),
+    *mad("PortXmitConstraintErrors", 8),
+    on=ENDS,
 )
 RX_REMOTE_PHYSICAL = counter(
     "node_infiniband_port_receive_remote_physical_errors_total",
     "packets",
     "Packets received that a port upstream marked bad.",
-    *_narrow("port_rcv_remote_physical_errors", 16),
-    *_mad("PortRcvRemotePhysicalErrors", 16),
-    on=_ENDS,
+    *narrow_pma("port_rcv_remote_physical_errors", 16),
+    *mad("PortRcvRemotePhysicalErrors", 16),
+    on=ENDS,
 )
 RX_SWITCH_RELAY = counter(
     "node_infiniband_port_receive_switch_relay_errors_total",
     "packets",
     "Packets received that the switch could not forward.",
-    *_narrow("port_rcv_switch_relay_errors", 16),
-    *_mad("PortRcvSwitchRelayErrors", 16),
-    on=_ENDS,
+    *narrow_pma("port_rcv_switch_relay_errors", 16),
+    *mad("PortRcvSwitchRelayErrors", 16),
+    on=ENDS,
 )
 SYMBOL_ERRORS = counter(
     "node_infiniband_symbol_error_total",
     "symbols",
     "Minor link errors on one or more lanes.",
-    *_narrow("symbol_error", 16),
-    *_mad("SymbolErrorCounter", 16),
-    on=_ENDS,
+    *narrow_pma("symbol_error", 16),
+    *mad("SymbolErrorCounter", 16),
+    on=ENDS,
 )
 LINK_DOWNED = counter(
     "node_infiniband_link_downed_total",
     "events",
     "Times that the link went down.",
-    *_narrow("link_downed", 8),
-    *_mad("LinkDownedCounter", 8),
+    *narrow_pma("link_downed", 8),
+    *mad("LinkDownedCounter", 8),
     hw("link_downed", "rxe"),
-    on=_ENDS,
+    on=ENDS,
 )
 LINK_RECOVERY = counter(
     "node_infiniband_link_error_recovery_total",
     "events",
     "Times that the link recovered by retraining.",
-    *_narrow("link_error_recovery", 8),
-    *_mad("LinkErrorRecoveryCounter", 8),
-    on=_ENDS,
+    *narrow_pma("link_error_recovery", 8),
+    *mad("LinkErrorRecoveryCounter", 8),
+    on=ENDS,
 )
 LOCAL_INTEGRITY = counter(
     "node_infiniband_local_link_integrity_errors_total",
     "events",
     "Times that local physical errors passed the threshold.",
-    *_narrow("local_link_integrity_errors", 4),
-    *_mad("LocalLinkIntegrityErrors", 4),
-    on=_ENDS,
+    *narrow_pma("local_link_integrity_errors", 4),
+    *mad("LocalLinkIntegrityErrors", 4),
+    on=ENDS,
 )
 BUFFER_OVERRUN = counter(
     "node_infiniband_excessive_buffer_overrun_errors_total",
     "events",
     "Times that buffer overruns passed the threshold.",
-    *_narrow("excessive_buffer_overrun_errors", 4),
-    *_mad("ExcessiveBufferOverrunErrors", 4),
-    on=_ENDS,
+    *narrow_pma("excessive_buffer_overrun_errors", 4),
+    *mad("ExcessiveBufferOverrunErrors", 4),
+    on=ENDS,
 )
 VL15_DROPPED = counter(
     "node_infiniband_vl15_dropped_total",
     "packets",
     "Management packets dropped for want of resources.",
-    *_narrow("VL15_dropped", 16),
-    *_mad("VL15Dropped", 16),
-    on=_ENDS,
+    *narrow_pma("VL15_dropped", 16),
+    *mad("VL15Dropped", 16),
+    on=ENDS,
 )
 
 # --- congestion ------------------------------------------------------------------------------
@@ -425,42 +388,6 @@ ICRC_ERRORS = counter(
     "packets",
     "RoCE packets received with a wrong ICRC: corruption or rewriting on the path.",
     hw("rx_icrc_encapsulated", "mlx5"),
-)
-
-# --- receiver not ready ------------------------------------------------------------------------
-RNR_NAK_RX = counter(
-    "node_infiniband_rnr_nak_retry_packets_received_total",
-    "packets",
-    "Receiver-not-ready NAKs received: the peer's application posts too few receives.",
-    hw("rnr_nak_retry_err", "mlx5", 32),
-    hw("rnr_naks_rcvd", "bnxt_re"),
-    hw("rcvd_rnr_err", "rxe"),
-    hw("req_rx_rnr_retry_err", "ionic"),
-    hw("sq_num_rnr", "mlx4", 32),
-)
-RNR_NAK_TX = counter(
-    "fabric_rdma_rnr_nak_tx_packets_total",
-    "packets",
-    "Receiver-not-ready NAKs sent: this host's application posts too few receives.",
-    hw("send_rnr_err", "rxe"),
-    hw("resp_tx_rnr_retry_err", "ionic"),
-    hw("rq_num_rnr", "mlx4", 32),
-)
-OUT_OF_BUFFER = counter(
-    "node_infiniband_out_of_buffer_drops_total",
-    "packets",
-    "Packets dropped because no receive was posted.",
-    hw("out_of_buffer", "mlx5", 32),
-    hw("rx_out_of_buffer", "bnxt_re"),
-    hw("resp_rx_outof_buf", "ionic"),
-)
-RNR_RETRY_EXCEEDED = counter(
-    "fabric_rdma_rnr_retry_exceeded_errors_total",
-    "events",
-    "Queue pairs that failed because the peer stayed not ready through all retries.",
-    hw("req_rnr_retries_exceeded", "mlx5", 32),
-    hw("retry_rnr_exceeded_err", "rxe"),
-    hw("sq_num_rree", "mlx4", 32),
 )
 
 METRICS: Final = tuple(row for row in list(globals().values()) if isinstance(row, Metric))

@@ -1,11 +1,11 @@
-"""What RDMA work requests failed of: completions in error and errors of the device, per driver.
+"""What RDMA work requests failed of: errors in completions and device, receivers not ready.
 
 Names and widths: the drivers' tables in Linux (hw/mlx5, mlx4, bnxt_re), ionic's own firmware.
 """
 
 from typing import Final
 
-from collectors.model.catalogue.rdma import hw
+from collectors.model.catalogue.rdma_sources import hw
 from collectors.model.metric import Metric, counter
 
 # --- completions in error ------------------------------------------------------------------------
@@ -213,4 +213,41 @@ DOORBELL_DROPS = counter(
     "Times that the doorbell queue of the device was close to full.",
     hw("pacing_alerts", "bnxt_re"),
 )
+
+# --- receiver not ready ------------------------------------------------------------------------
+RNR_NAK_RX = counter(
+    "node_infiniband_rnr_nak_retry_packets_received_total",
+    "packets",
+    "Receiver-not-ready NAKs received: the peer's application posts too few receives.",
+    hw("rnr_nak_retry_err", "mlx5", 32),
+    hw("rnr_naks_rcvd", "bnxt_re"),
+    hw("rcvd_rnr_err", "rxe"),
+    hw("req_rx_rnr_retry_err", "ionic"),
+    hw("sq_num_rnr", "mlx4", 32),
+)
+RNR_NAK_TX = counter(
+    "fabric_rdma_rnr_nak_tx_packets_total",
+    "packets",
+    "Receiver-not-ready NAKs sent: this host's application posts too few receives.",
+    hw("send_rnr_err", "rxe"),
+    hw("resp_tx_rnr_retry_err", "ionic"),
+    hw("rq_num_rnr", "mlx4", 32),
+)
+OUT_OF_BUFFER = counter(
+    "node_infiniband_out_of_buffer_drops_total",
+    "packets",
+    "Packets dropped because no receive was posted.",
+    hw("out_of_buffer", "mlx5", 32),
+    hw("rx_out_of_buffer", "bnxt_re"),
+    hw("resp_rx_outof_buf", "ionic"),
+)
+RNR_RETRY_EXCEEDED = counter(
+    "fabric_rdma_rnr_retry_exceeded_errors_total",
+    "events",
+    "Queue pairs that failed because the peer stayed not ready through all retries.",
+    hw("req_rnr_retries_exceeded", "mlx5", 32),
+    hw("retry_rnr_exceeded_err", "rxe"),
+    hw("sq_num_rree", "mlx4", 32),
+)
+
 METRICS: Final = tuple(row for row in list(globals().values()) if isinstance(row, Metric))

@@ -6,7 +6,7 @@ firmware of ionic as it names itself. Requests are requests, not bytes.
 
 from typing import Final
 
-from collectors.model.catalogue.rdma import hw
+from collectors.model.catalogue.rdma_sources import hw
 from collectors.model.metric import Metric, counter, gauge
 
 # --- requests ------------------------------------------------------------------------------------

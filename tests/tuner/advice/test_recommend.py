@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from collectors.model.catalogue import interface, ip, rdma
+from collectors.model.catalogue import interface, ip, rdma, rdma_errors
 from tests.tuner.diagnosis.test_rules import BY_ID, ecn, lab, not_ect_lab, traffic
 from tuner.advice.document import SCHEMA, SuggestDocument, json_schema, suggest_document
 from tuner.advice.knobs.catalogue import KNOBS
@@ -40,7 +40,7 @@ def overflowing():
 
 def not_ready():
     made = traffic(lab())
-    made.telemetry.grow(rdma.RNR_NAK_TX, made.ports[2], 300)
+    made.telemetry.grow(rdma_errors.RNR_NAK_TX, made.ports[2], 300)
     return made
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.model.catalogue import interface, ip, rdma
+from collectors.model.catalogue import interface, ip, rdma, rdma_errors
 from collectors.model.entities import link
 from tests.tuner.fake import lab
 from tuner.diagnosis.diagnose import diagnose
@@ -166,11 +166,11 @@ def test_queue_drops_name_the_interface():
 def test_receiver_not_ready_is_the_receivers_port():
     made = traffic(lab())
     for port in made.ports:
-        made.telemetry.grow(rdma.RNR_NAK_TX, port, 0)
-        made.telemetry.grow(rdma.RNR_NAK_RX, port, 0)
+        made.telemetry.grow(rdma_errors.RNR_NAK_TX, port, 0)
+        made.telemetry.grow(rdma_errors.RNR_NAK_RX, port, 0)
     assert judge("receiver-not-ready", made).outcome == "quiet"
-    made.telemetry.grow(rdma.RNR_NAK_TX, made.ports[2], 300)
-    made.telemetry.grow(rdma.RNR_NAK_RX, made.ports[0], 300)
+    made.telemetry.grow(rdma_errors.RNR_NAK_TX, made.ports[2], 300)
+    made.telemetry.grow(rdma_errors.RNR_NAK_RX, made.ports[0], 300)
     [finding] = judge("receiver-not-ready", made).findings
     assert finding.subject == made.ports[2]
     assert finding.affected == (made.ports[0],)
@@ -178,7 +178,7 @@ def test_receiver_not_ready_is_the_receivers_port():
 
 def test_only_senders_know_of_not_ready_answers():
     made = traffic(lab())
-    made.telemetry.grow(rdma.RNR_NAK_RX, made.ports[0], 300)
+    made.telemetry.grow(rdma_errors.RNR_NAK_RX, made.ports[0], 300)
     [finding] = judge("receiver-not-ready", made).findings
     assert finding.confidence <= 0.6
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from collectors.model.catalogue import rdma
+from collectors.model.catalogue import rdma_errors
 from collectors.model.entities import Port, display
 from tuner.advice.cure import GOODPUT, end_of_loss, fair_share, recommend_change
 from tuner.advice.recommendation import Effect, Recommendation
@@ -45,7 +45,7 @@ def post_receives(
     rate = sum(
         growth.rate
         for port in (finding.subject, *finding.affected)
-        for metric in (rdma.RNR_NAK_TX, rdma.OUT_OF_BUFFER)
+        for metric in (rdma_errors.RNR_NAK_TX, rdma_errors.OUT_OF_BUFFER)
         if (growth := telemetry.growth(metric.name, port)) is not None
     )
     effects = [

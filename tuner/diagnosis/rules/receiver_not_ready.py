@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectors.model.catalogue import rdma
+from collectors.model.catalogue import rdma_errors
 from collectors.model.entities import Port, display
 from tuner.diagnosis.finding import Verdict
 from tuner.diagnosis.place import cable_of, names
@@ -13,8 +13,8 @@ from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_EVENTS: Final = 10
 CRITICAL_RATE: Final = 5.0  # per second
-_RECEIVER: Final = (rdma.RNR_NAK_TX, rdma.OUT_OF_BUFFER)
-_SENDER: Final = rdma.RNR_NAK_RX
+_RECEIVER: Final = (rdma_errors.RNR_NAK_TX, rdma_errors.OUT_OF_BUFFER)
+_SENDER: Final = rdma_errors.RNR_NAK_RX
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
