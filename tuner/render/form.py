@@ -156,8 +156,9 @@ class Renderer:
         return PLATFORMS[self.platform].title
 
     def knows(self, knob: str) -> bool:
-        """Tell whether the language has a knob."""
-        return KNOBS[knob].home(self.platform) is not None
+        """Tell whether the language has a knob that is not the firmware's."""
+        row = KNOBS[knob]
+        return row.home(self.platform) is not None and row.owner == "operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,8 @@ def _framed(renderer: Renderer, heading: str, before: str, text: str) -> str:
 
 def _has_not(renderer: Renderer, step: Step) -> str:
     knob = KNOBS[step.knob]
+    if knob.owner == "firmware":
+        return "the firmware owns this knob"
     if not knob.homes:
         return f"no command does this; by hand: {step.how}"
     titles = ", ".join(PLATFORMS[home.platform].title for home in knob.homes)
