@@ -155,6 +155,30 @@ def test_a_full_egress_that_marks_is_congestion_and_no_more():
     assert judge("incast", made).outcome == "cannot_tell"
 
 
+def test_ecn_off_at_one_egress_in_use_is_told_before_anything_pauses():
+    made = lossless()
+    for slot in made.queues:
+        made.telemetry.put(slot, "ecn_enabled", value=True)
+    load(made, made.interfaces[1], 0.6)
+    assert judge("pfc-before-ecn", made).outcome == "quiet"
+    made.telemetry.put(made.queues[1], "ecn_enabled", value=False)
+    [finding] = judge("pfc-before-ecn", made).findings
+    assert (finding.subject, finding.severity) == (made.interfaces[1], "warning")
+    load(made, made.interfaces[1], 0.1)
+    assert judge("pfc-before-ecn", made).outcome == "quiet"
+
+
+def test_ecn_off_everywhere_matters_where_hosts_wait_for_marks():
+    made = lossless()
+    for slot in made.queues:
+        made.telemetry.put(slot, "ecn_enabled", value=False)
+    load(made, made.interfaces[1], 0.6)
+    assert judge("pfc-before-ecn", made).outcome == "quiet"
+    made.telemetry.put(made.ports[0], "dcqcn_rp_enabled", (True,) * 8)
+    [finding] = judge("pfc-before-ecn", made).findings
+    assert finding.subject == made.interfaces[1]
+
+
 def test_marks_tell_which_of_two_busy_egresses_is_full():
     made = incast(lossless())
     load(made, made.interfaces[3], 0.99)

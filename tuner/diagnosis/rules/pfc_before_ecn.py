@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import display, queue
+from collectors.model.entities import Entity, Slot, display, queue, wire_of
+from collectors.model.facts import Value
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.flow import pfc_flows
+from tuner.diagnosis.load import loads
 from tuner.diagnosis.pause_roots import PauseRoot, marks_enough, pause_roots
 from tuner.diagnosis.place import egress_settings, only_software_rdma
 from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
+
+ENABLED: Final = "ecn_enabled"
+MIN_LOAD: Final = 0.3  # of line rate: a queue that hardly carries anything need not mark
+_REACTION: Final = "dcqcn_rp_enabled"
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -28,6 +36,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             finding = _judge_egress(rule, telemetry, root, missing)
             if finding is not None:
                 findings.append(finding)
+    findings += _off(rule, telemetry, fabric, {finding.subject for finding in findings})
     judged = bool(flows) and not missing
     return verdict(rule, findings, judged=judged, missing=sorted(missing))
 
@@ -68,12 +77,49 @@ def _judge_egress(
     )
 
 
+def _off(
+    rule: Rule, telemetry: Telemetry, fabric: FabricView, known: set[Entity]
+) -> Iterable[Finding]:
+    """Yield queues in use that do not mark although others of their number do, or DCQCN waits."""
+    settings = telemetry.setting_all(ENABLED)
+    on = Counter(slot.index for slot, s in settings.items() if isinstance(slot, Slot) and s.value)
+    reacting = any(_any(setting.value) for setting in telemetry.setting_all(_REACTION).values())
+    busy = loads(telemetry, fabric).tx
+    for slot, setting in settings.items():
+        wire = wire_of(slot)
+        if setting.value or not isinstance(slot, Slot) or wire is None or wire in known:
+            continue
+        alone = on[slot.index] > 0
+        if busy.get(wire, 0.0) < MIN_LOAD or not (alone or reacting):
+            continue
+        others = "other queues like it mark" if alone else "the hosts wait for marks to slow down"
+        yield found(
+            rule,
+            wire,
+            "warning",
+            0.85 if alone else 0.75,
+            f"ECN is off at the egress {display(wire)}, which is in use, while {others}: a queue "
+            "that fills up there ends in pauses or drops",
+            [
+                Evidence(ENABLED, slot, str(setting.value), "", "on", note=setting.where),
+                loads(telemetry, fabric).evidence(wire, "tx", f"< {MIN_LOAD:.0%} of line rate"),
+            ],
+            affected=[wire],
+            explains=[(name, wire) for name in ("pause-root", "incast", "queue-drops")],
+        )
+
+
+def _any(value: Value) -> bool:
+    return any(value) if isinstance(value, tuple) else bool(value)
+
+
 RULE: Final = Rule(
     id="pfc-before-ecn",
     section="config",
     title="PFC fires before ECN",
-    finds="congested egresses that pause their peers while they mark nothing, or next to nothing",
-    quiet_when="every egress that pauses its peers marks, too",
+    finds="congested egresses that pause their peers while they mark nothing, or next to nothing; "
+    "egresses in use with ECN off where others have it on",
+    quiet_when="every egress that pauses its peers marks, too, and ECN is on where traffic passes",
     cannot_tell_when="neither pauses nor, at the congested egress, marks or ECN settings are known",
     refutes="the traffic of the paused priority is not ECN-capable (then it leaves without ECT)",
     judge=judge,
