@@ -12,6 +12,7 @@ from simlab.ib.faults import Flow, add_rates, bad_cable, narrow, settle, steps
 from simlab.ib.script import Step
 from tests.tuner.diagnosis.ib_fabric import end, look, prepared
 from tests.tuner.fake import lab
+from tuner.advice.planning import build_plan
 from tuner.advice.recommend import recommend
 from tuner.diagnosis.registry import RULES
 from tuner.render.opensm import render_opensm
@@ -51,6 +52,12 @@ def causes(diagnosis):
 
 def advised(window, fabric, diagnosis):
     return recommend(diagnosis, window, fabric)
+
+
+def options(recommendations, window, fabric):
+    """The opensm.conf that the recommendations come down to."""
+    plan = build_plan(recommendations, window, fabric, {})
+    return render_opensm([step for device in plan.devices for step in device.steps])
 
 
 def test_a_healthy_fabric_is_quiet():
@@ -104,7 +111,7 @@ def test_an_oversubscribed_link_is_the_root():
     load = recommendations[0].effects[0]
     assert load.before == pytest.approx(1.0, abs=0.02)
     assert load.low < 0.6  # the other three uplinks have room
-    text = render_opensm(recommendations)
+    text = options(recommendations, window, fabric)
     assert "routing_engine ftree,updn,minhop" in text.splitlines()
 
 
@@ -186,7 +193,7 @@ def test_discards_behind_a_slow_receiver_are_explained_and_alone_they_are_not():
     assert [f.rule for f in causes(diagnosis)] == ["ib-hoq-discards"]
     [recommendation] = advised(window, fabric, diagnosis)
     assert (recommendation.knob, recommendation.current) == ("opensm_hoq_lifetime", 18)
-    assert "leaf_head_of_queue_lifetime 0x14" in render_opensm([recommendation])
+    assert "leaf_head_of_queue_lifetime 0x14" in options([recommendation], window, fabric)
 
 
 def test_a_starved_lane_is_found_with_its_arbitration():
@@ -204,7 +211,7 @@ def test_a_starved_lane_is_found_with_its_arbitration():
     assert cause.subject == Slot(entity(topology, End(leaf.guid, 1)), "vl", 3)
     assert "no weight in either arbitration table" in cause.summary
     [recommendation] = advised(window, fabric, diagnosis)
-    text = render_opensm([recommendation])
+    text = options([recommendation], window, fabric)
     assert "qos_vlarb_low 0:64,1:64,2:64,3:64" in text
 
 
