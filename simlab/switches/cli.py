@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from simlab.switches.packet_feed import PacketFeed
 
 app = typer.Typer(help="Simulated switches over SNMP, gNMI and Redis.", no_args_is_help=True)
 
@@ -30,6 +33,10 @@ def up(
     load: Annotated[float, typer.Option(min=0, max=1, help="Load of the ports.")] = 0.5,
     same: Annotated[bool, typer.Option(help="All show the same numbers: less memory.")] = False,
     gnmi: Annotated[bool, typer.Option(help="gNMI as well.")] = True,
+    feed: Annotated[
+        str,
+        typer.Option(help="packet:CONFIG.yaml: the switches and numbers of a packet simulation."),
+    ] = "",
     fault: Annotated[
         list[str] | None,
         typer.Option(help="NUMBER=silent|slow|restart|huge|reordered|wrong_types|half_open"),
@@ -52,8 +59,10 @@ def up(
             raise typer.Exit(2)
         faults[int(number)] = word
 
+    simulated = _packet_feed(feed, platform) if feed else None
+
     async def run(redis_ports: tuple[int, ...]) -> None:
-        lab = Lab(count, platform, ports, same, gnmi, redis_ports, faults)
+        lab = Lab(count, platform, ports, same, gnmi, redis_ports, faults, simulated)
         # A shell that runs this in the background has SIGINT ignored: take both signals ourselves.
         task = asyncio.current_task()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -61,10 +70,8 @@ def up(
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         await lab.up()
         lab.write_inventory(inventory, interval)
-        print(
-            f"{count} {platform} switches up, {ports} ports each; inventory: {inventory}",
-            flush=True,
-        )
+        has = f"{ports} ports each" if simulated is None else "fed by the packet simulation"
+        print(f"{lab.count} {platform} switches up, {has}; inventory: {inventory}", flush=True)
         await serve(lab, tick, load)
 
     with contextlib.ExitStack() as stack:
@@ -75,3 +82,20 @@ def up(
                 redis_ports = (stack.enter_context(redis_server(folder)),)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(run(redis_ports))
+
+
+def _packet_feed(text: str, platform: str) -> PacketFeed:
+    """Return the feed that --feed names; exit 2 where it is wrong."""
+    from collectors.model.errors import ConfigInvalid
+    from simlab.packet.config import load_config
+    from simlab.switches.packet_feed import PacketFeed
+
+    kind, _, file = text.partition(":")
+    if kind != "packet" or not file:
+        typer.echo(f"simlab: --feed {text}: packet:CONFIG.yaml", err=True)
+        raise typer.Exit(2)
+    try:
+        return PacketFeed(load_config(Path(file)), platform)
+    except ConfigInvalid as error:
+        typer.echo(f"simlab: {error}", err=True)
+        raise typer.Exit(2) from error

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+
+if TYPE_CHECKING:
+    from simlab.switches.packet_feed import PacketFeed
 
 from simlab.switches.gnmi_face import FACES, GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
@@ -48,7 +51,8 @@ class Lab:
     """Switches of one platform.
 
     same: all SNMP agents show one switch's numbers, which saves memory where load is what counts.
-    faults: number of the switch, from 1 -> fault of FAULTS.
+    faults: number of the switch, from 1 -> fault of FAULTS. feed: a packet simulation whose
+    switches these are; count and ports are then its own.
     """
 
     count: int
@@ -58,11 +62,14 @@ class Lab:
     with_gnmi: bool = True
     redis_ports: tuple[int, ...] = ()
     faults: dict[int, str] = field(default_factory=dict)
+    feed: PacketFeed | None = None
     switches: list[LabSwitch] = field(default_factory=list)
     _redis: list[Any] = field(default_factory=list)
 
     async def up(self) -> None:
         """Open every socket."""
+        if self.feed is not None:
+            self.count, self.same = len(self.feed.states), False
         shared: tuple[SwitchState, SnmpFace] | None = None
         for number in range(1, self.count + 1):
             if shared is None or not self.same:
@@ -84,7 +91,9 @@ class Lab:
                 self.set_fault(switch, fault)
 
     def _state(self, number: int) -> SwitchState:
-        """Return a switch; neighbours form a ring over the first two ports."""
+        """Return a switch; without a feed, neighbours form a ring over the first two ports."""
+        if self.feed is not None:
+            return list(self.feed.states.values())[number - 1]
         state = SwitchState(f"switch{number}", self.platform, self.ports, number)
         if self.count > 1 and self.ports > 1 and not self.same:
             following = number % self.count + 1
@@ -130,15 +139,21 @@ class Lab:
                 for switch in self.switches:
                     if switch.fault == "restart":
                         switch.state.restart()
-            seen: set[int] = set()
-            for switch in self.switches:
-                if id(switch.state) not in seen:
-                    seen.add(id(switch.state))
+            if self.feed is not None and self.feed.running:
+                await asyncio.to_thread(self.feed.advance, self.feed.step_s)
+            await self._show(tick_s, load)
+
+    async def _show(self, tick_s: float, load: float) -> None:
+        seen: set[int] = set()
+        for switch in self.switches:
+            if id(switch.state) not in seen:
+                seen.add(id(switch.state))
+                if self.feed is None:
                     switch.state.run(tick_s, load)
-                    switch.refresh()
-                    await asyncio.sleep(0)
-            for face in self._redis:
-                face.refresh()
+                switch.refresh()
+                await asyncio.sleep(0)
+        for face in self._redis:
+            face.refresh()
 
     async def down(self) -> None:
         """Close every socket."""
@@ -154,7 +169,7 @@ class Lab:
         targets = []
         for number, switch in enumerate(self.switches, 1):
             target: dict[str, Any] = {
-                "name": f"switch{number}",
+                "name": switch.state.name if self.feed else f"switch{number}",
                 "address": "127.0.0.1",
                 "platform": self.platform,
                 "snmp": {"credentials": "lab", "port": switch.snmp_port},

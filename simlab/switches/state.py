@@ -61,13 +61,19 @@ class SwitchState:
         if self.platform not in PLATFORMS:
             raise ValueError(f"{self.platform!r} is none of {', '.join(PLATFORMS)}")
         self._random = random.Random(f"{self.seed} {self.name}")
-        for port in range(1, self.ports + 1):
+        ports, self.ports = self.ports, 0
+        self.grow(ports)
+
+    def grow(self, ports: int) -> None:
+        """Have at least so many ports; new ones have counted nothing."""
+        for port in range(self.ports + 1, ports + 1):
             for word in PORT_WORDS:
                 self.values[word, port, 0] = 0
             for words in (PRIORITY_WORDS, QUEUE_WORDS, GROUP_WORDS):
                 for word in words:
                     for slot in range(SLOTS):
                         self.values[word, port, slot] = 0
+        self.ports = max(self.ports, ports)
 
     @property
     def mac(self) -> str:

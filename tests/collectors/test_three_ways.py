@@ -88,37 +88,6 @@ def test_sonic_three_ways(tmp_path):
     assert from_redis[entity, METRICS[0]] == state.get("pfc_rx", 2, 3) > 0
 
 
-def test_both_ends_of_a_link_agree(tmp_path):
-    """What the host's port sends the switch's port receives, and the other way round."""
-    state = SwitchState("leaf1", "eos", 2)
-    host = {"tx_bytes": 0, "rx_bytes": 0, "tx_pfc": 0, "rx_pfc": 0}
-    for sent, received, pauses, paused in ((10**9, 2 * 10**9, 7, 3), (5, 6, 1, 0)):
-        host["tx_bytes"] += sent
-        host["rx_bytes"] += received
-        host["tx_pfc"] += pauses
-        host["rx_pfc"] += paused
-        state.add("rx_bytes", 1, 0, sent)
-        state.add("tx_bytes", 1, 0, received)
-        state.add("pfc_rx", 1, 3, pauses)
-        state.add("pfc_tx", 1, 3, paused)
-
-    async def run():
-        agent = SnmpAgent(SnmpFace(state).mib)
-        endpoint = Endpoint("127.0.0.1", Community(Secret("public")), await agent.listen())
-        poller = SnmpPoller(LEAF, "eos", endpoint)
-        result = await poller.poll(clock)
-        poller.close()
-        agent.close()
-        return values(result, {})
-
-    got = asyncio.run(run())
-    end = "interface/leaf1/Ethernet1%2F1"
-    assert got[end, "fabric_interface_rx_bytes_total"] == host["tx_bytes"]
-    assert got[end, "fabric_interface_tx_bytes_total"] == host["rx_bytes"]
-    assert got[f"priority/3/{end}", "fabric_pfc_rx_frames_total"] == host["tx_pfc"]
-    assert got[f"priority/3/{end}", "fabric_pfc_tx_frames_total"] == host["rx_pfc"]
-
-
 def test_g18_watchdog_counts_are_a_hint_beside_our_own_evidence():
     """A watchdog that takes XONs for a storm (swss 4581): its count and the frames stay apart."""
     state = SwitchState("leaf1", "eos", 1)

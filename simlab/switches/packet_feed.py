@@ -1,0 +1,119 @@
+"""Simulated switches whose numbers are those of a running packet simulation.
+
+The simulation's own telemetry says what each port, queue, priority and group has counted; here
+it is written into the states that SNMP, gNMI and Redis show, under the platform's names.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from collectors.model.entities import Interface, Slot, Switch
+from collectors.model.reading import Reading
+from simlab.packet.config import Plan
+from simlab.packet.interventions import run_with_events
+from simlab.packet.simulation import Simulation
+from simlab.packet.telemetry import POLLER, Telemetry
+from simlab.switches.state import SwitchState, port_name
+
+_MICRO: Final = 10**6
+# metric -> word of the state, and what the metric's unit is multiplied by to get the word's
+_WORDS: Final[dict[str, tuple[str, int]]] = {
+    "fabric_interface_rx_bytes_total": ("rx_bytes", 1),
+    "fabric_interface_tx_bytes_total": ("tx_bytes", 1),
+    "fabric_interface_rx_drops_total": ("rx_drops", 1),
+    "fabric_interface_tx_drops_total": ("tx_drops", 1),
+    "fabric_interface_rx_errors_total": ("rx_errors", 1),
+    "fabric_interface_rx_crc_errors_total": ("rx_crc", 1),
+    "fabric_pfc_rx_frames_total": ("pfc_rx", 1),
+    "fabric_pfc_tx_frames_total": ("pfc_tx", 1),
+    "fabric_pfc_rx_pause_seconds_total": ("pause_rx_us", _MICRO),
+    "fabric_queue_tx_packets_total": ("q_packets", 1),
+    "fabric_queue_tx_bytes_total": ("q_bytes", 1),
+    "fabric_queue_drop_packets_total": ("q_drops", 1),
+    "fabric_queue_ecn_marked_packets_total": ("q_ecn", 1),
+    "fabric_queue_occupancy_bytes": ("q_depth", 1),
+    "fabric_queue_occupancy_max_bytes": ("q_max", 1),
+    "fabric_priority_group_occupancy_max_bytes": ("pg_max", 1),
+    "fabric_priority_group_headroom_max_bytes": ("pg_headroom_max", 1),
+}
+
+
+class PacketFeed:
+    """A simulation and a state for each of its switches. step_s: simulated time of one step."""
+
+    def __init__(self, plan: Plan, platform: str) -> None:
+        self.sim = Simulation(plan.topology, plan.model, plan.traffic, seed=plan.config.seed)
+        self.telemetry = Telemetry(self.sim, start_ns=time.time_ns(), switch_refresh_s=0.0)
+        self.step_s = plan.config.telemetry.interval_s
+        self._end_s = plan.config.duration_s
+        self._events = list(plan.events)
+        self._ports = {
+            self.telemetry.names.interface(port): port
+            for port in range(2 * len(plan.topology.cables))
+            if plan.topology.end(port) in set(plan.topology.switches)
+        }
+        self.states: dict[Switch, SwitchState] = {}
+        for interface in self._ports:
+            state = self.states.get(interface.switch)
+            if state is None:
+                state = SwitchState(interface.switch.name, platform, 0)
+                self.states[interface.switch] = state
+            state.grow(_number(interface))
+        for interface, port in self._ports.items():
+            self._neighbour(interface, port ^ 1)
+        self._show()
+
+    @property
+    def running(self) -> bool:
+        """Whether there is simulated time left."""
+        return self.sim.now_s < self._end_s - 1e-12
+
+    def advance(self, seconds: float) -> None:
+        """Simulate so much more, to the end of the plan at most, and show what was counted."""
+        until = min(self.sim.now_s + seconds, self._end_s)
+        passed = until - self.sim.now_s
+        due = [event for event in self._events if event.at_s <= until]
+        self._events = [event for event in self._events if event.at_s > until]
+        run_with_events(self.sim, until, due)
+        for state in self.states.values():
+            state.up_ticks = (state.up_ticks + round(passed * 100)) % 2**32
+        self._show()
+
+    def _neighbour(self, interface: Interface, far: int) -> None:
+        """Let LLDP of an interface see what the cable leads to."""
+        topology, names = self.sim.topology, self.telemetry.names
+        node = topology.end(far)
+        if node in topology.switches:
+            remote = names.interface(far)
+            other = self.states[remote.switch]
+            shown = other.mac, port_name(other.platform, _number(remote)), other.name
+        else:
+            host = names.host(node)
+            shown = SwitchState(host, "openconfig", 0).mac, names.netdev(node).name, host
+        self.states[interface.switch].neighbours[_number(interface)] = shown
+
+    def _show(self) -> None:
+        for one in self.telemetry.passes():
+            if one.agent == POLLER:
+                for reading in one.seen.readings:
+                    self._take(reading)
+
+    def _take(self, reading: Reading) -> None:
+        entity = reading.entity
+        interface = entity.parent if isinstance(entity, Slot) else entity
+        if not isinstance(interface, Interface):
+            return
+        slot = entity.index if isinstance(entity, Slot) else 0
+        state = self.states[interface.switch]
+        for column, value in reading.values.items():
+            word, scale = _WORDS.get(column.metric, ("", 1))
+            if word:
+                number = round(column.to_unit(value) * scale)
+                state.put(word, _number(interface), slot, number)
+
+
+def _number(interface: Interface) -> int:
+    """Return the number of a port from 1; the simulation calls it as SONiC would."""
+    return int(interface.name.removeprefix("Ethernet")) // 4 + 1
