@@ -168,9 +168,25 @@ def save_answers(tuner: Tuner, lab: Lab, scenario: Scenario, seconds: float, out
     if answer.returncode not in (0, REPORTED):
         raise LabError(f"tuner suggest: {answer.stderr.strip()}")
     (out / "suggest.json").write_text(answer.stdout)
+    show_plan(tuner, since, out / "plan")
     harmed = flows(scenario)[0].receiver
     (out / "metrics.prom").write_text(scrape(lab, harmed))
     say(f"saved {out / 'suggest.json'} and a Prometheus scrape of {harmed}, {out / 'metrics.prom'}")
+
+
+def show_plan(tuner: Tuner, since: str, out: Path) -> None:
+    """Write the recommended changes in the languages of the devices, and print them.
+
+    The lab applies suggest.json itself: this is what an engineer would be handed.
+    """
+    shutil.rmtree(out, ignore_errors=True)
+    answer = tuner.run("suggest", "--since", since, "--render", "auto", "--out", str(out))
+    if answer.returncode not in (0, REPORTED):
+        raise LabError(f"tuner suggest --render: {answer.stderr.strip()}")
+    texts = sorted(out.glob("*/*.apply.*")) + sorted(out.glob("*/not-carried-out.txt"))
+    for file in texts:
+        print(f"--- {file}\n{file.read_text().rstrip()}\n", flush=True)
+    say(f"the plan with checks and undo: {out / 'plan.md'}")
 
 
 def save(path: Path, compared: Sequence[Outcome]) -> None:

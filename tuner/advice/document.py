@@ -13,6 +13,8 @@ import msgspec
 
 from collectors.model.entities import Entity, display
 from collectors.model.facts import Value
+from tuner.advice.plan import Plan
+from tuner.advice.plan_document import PlanDocument, plan_document
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
 
@@ -100,7 +102,7 @@ class RuleDocument(msgspec.Struct, frozen=True):
 
 
 class SuggestDocument(msgspec.Struct, frozen=True):
-    """The whole answer of `tuner suggest`."""
+    """The whole answer of `tuner suggest`. plan: its recommendations in the order to carry out."""
 
     schema: str
     made_by: str
@@ -111,6 +113,7 @@ class SuggestDocument(msgspec.Struct, frozen=True):
     findings: list[FindingDocument]
     recommendations: list[RecommendationDocument]
     rules: list[RuleDocument]
+    plan: PlanDocument | None = None
 
 
 def suggest_document(
@@ -120,6 +123,7 @@ def suggest_document(
     source: str,
     agents: Sequence[str],
     made_by: str,
+    plan: Plan | None = None,
 ) -> SuggestDocument:
     """Return the document of a diagnosis and its recommendations."""
     return SuggestDocument(
@@ -132,6 +136,7 @@ def suggest_document(
         [finding_document(finding) for finding in diagnosis.findings],
         [recommendation_document(rec) for rec in recommendations],
         [_rule(verdict) for verdict in diagnosis.verdicts],
+        None if plan is None else plan_document(plan),
     )
 
 

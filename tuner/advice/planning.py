@@ -262,11 +262,17 @@ def step_of(number: int, rec: Recommendation, reasons: Mapping[str, str]) -> Ste
         rec.how,
         rec.undo,
         Check(
-            f"{rec.knob} of {display(rec.scope)} reads {shown(rec.proposed)}",
+            _reads_back(rec),
             expectation(rec.effects[0]) if rec.effects else "",
             HOLD_S,
         ),
     )
+
+
+def _reads_back(rec: Recommendation) -> str:
+    if not KNOBS[rec.knob].homes:
+        return "done by hand: the finding is gone from `tuner suggest`"
+    return f"{rec.knob} of {display(rec.scope)} reads {shown(rec.proposed)}"
 
 
 def expectation(effect: Effect) -> str:

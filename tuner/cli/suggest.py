@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
+from tuner.cli.rendering import Out, PlanFormat, Render, printed, rendered, write_out
 
 if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
@@ -61,7 +63,11 @@ def suggest(
     tuner: TunerAddress = "",
     source: Source = "",
     since: Since = "",
-    answer: Answer = Format.table,
+    answer: Annotated[
+        PlanFormat, typer.Option("--format", help="how to write the answer")
+    ] = PlanFormat.table,
+    render: Render = "",
+    out: Out = None,
     measured: MeasuredFiles = None,
     step_time: StepTime = "",
     communication: Communication = "",
@@ -74,6 +80,9 @@ def suggest(
     FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files. What is told of the
     job (--measured, --step-time, --communication, --gpus) turns a predicted gain into bus
     bandwidth, step time and GPU-hours per day.
+
+    --render writes the changes in the languages of the devices, with undo and checks; nothing is
+    sent to a device. --format md is the whole plan as a page.
     """
     if schema:
         from tuner.advice.document import json_schema
@@ -82,13 +91,29 @@ def suggest(
         return
     with reporting():
         job = measured_of(measured, step_time, communication, gpus)
+    if out is not None and not render:
+        raise typer.BadParameter("--out needs --render PLATFORM")
     advice = _look(tuner, source, since, job)
-    if answer is Format.table:
+    plan = advice.plan()
+    texts = rendered(plan, render)
+    if answer is PlanFormat.table:
         from tuner.cli import show
 
         show.console().print(show.suggestion(advice.diagnosis, advice.recommendations))
+    elif answer is PlanFormat.md:
+        from tuner.render.markdown import plan_markdown
+
+        print(plan_markdown(plan, texts), end="")
     else:
-        print(as_text(_document(advice), answer))
+        print(as_text(_document(advice, plan), answer))
+    if out is not None:
+        with reporting():
+            files = write_out(plan, texts, out)
+        print(
+            f"wrote {len(files)} files below {out}, begin with {out / 'plan.md'}", file=sys.stderr
+        )
+    elif answer is PlanFormat.table:
+        print("\n".join(printed(texts)), end="\n" if texts else "")
     raise typer.Exit(RECOMMENDED if advice.recommendations else 0)
 
 
@@ -133,7 +158,7 @@ def _look(tuner: str, source: str, since: str, measured: Measured | None = None)
         return advise(window, named, measured)
 
 
-def _document(advice: Advice) -> Any:
+def _document(advice: Advice, plan: Plan) -> Any:
     from tuner.advice.document import suggest_document
 
     return suggest_document(
@@ -142,6 +167,7 @@ def _document(advice: Advice) -> Any:
         source=advice.source,
         agents=advice.window.agents,
         made_by=made_by(),
+        plan=plan,
     )
 
 

@@ -224,10 +224,15 @@ def _has_not(renderer: Renderer, step: Step) -> str:
     knob = KNOBS[step.knob]
     if knob.owner == "firmware":
         return "the firmware owns this knob"
-    if not knob.homes:
-        return f"no command does this; by hand: {step.how}"
+    if why := by_hand(step):
+        return why
     titles = ", ".join(PLATFORMS[home.platform].title for home in knob.homes)
     return f"{renderer.title} has no such knob (it is one of {titles})"
+
+
+def by_hand(step: Step) -> str:
+    """Return how people do what no command does, '' where a command does it."""
+    return "" if KNOBS[step.knob].homes else f"no command does this; by hand: {step.how}"
 
 
 def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) -> str:

@@ -21,7 +21,7 @@ from tuner.render import (
     opensm,
     sonic,
 )
-from tuner.render.form import Missing, Rendered, Renderer, render_device
+from tuner.render.form import Missing, Rendered, Renderer, by_hand, render_device
 
 RENDERERS: Final[Mapping[str, Renderer]] = MappingProxyType(
     {
@@ -70,8 +70,10 @@ def _own(device: DevicePlan) -> list[Rendered]:
     elif device.platform in RENDERERS:
         languages = [RENDERERS[device.platform]]
     else:
-        why = "its configuration language is not known: choose one with --render"
-        lost = tuple(Missing(step.knob, display(step.scope), why) for step in device.steps)
+        why = "the configuration language of the device is not known: choose one with --render"
+        lost = tuple(
+            Missing(step.knob, display(step.scope), by_hand(step) or why) for step in device.steps
+        )
         return [Rendered(device.name, "", "", "", "", "", lost, {})]
     made = [render_device(device, language) for language in languages]
     spoken = [one for one in made if one.apply]

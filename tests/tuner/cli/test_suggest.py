@@ -144,3 +144,45 @@ def test_wrong_words_about_the_job(lossy, arguments, word):
     shown = run("suggest", "--source", f"dir={lossy}", *arguments)
     assert shown.exit_code == 2
     assert word in shown.stderr
+
+
+def test_a_plan_is_rendered_into_files(lossy, tmp_path):
+    shown = run("suggest", "--source", f"dir={lossy}", "--render", "auto", "--out", str(tmp_path))
+    assert shown.exit_code == 3
+    assert "begin with" in shown.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    [device] = plan["devices"]
+    assert [step["knob"] for step in device["steps"]] == ["link_repair"]
+    assert [stage["name"] for stage in plan["stages"]] == ["canary"]
+    left = (tmp_path / device["device"]["name"] / "not-carried-out.txt").read_text()
+    assert "no command does this; by hand: drain" in left
+    page = (tmp_path / "plan.md").read_text()
+    assert "## Ring: canary" in page
+    assert "packets are lost on the way to h2" in page
+
+
+def test_the_plan_is_part_of_the_answer(lossy):
+    document = json.loads(run("suggest", "--source", f"dir={lossy}", "--format", "json").output)
+    [step] = document["plan"]["devices"][0]["steps"]
+    assert step["recommendation"] == document["recommendations"][0]["id"]
+    page = run("suggest", "--source", f"dir={lossy}", "--format", "md")
+    assert page.exit_code == 3
+    assert page.output.startswith("# Plan\n\n1 step on 1 device.")
+
+
+def test_options_that_make_no_sense_are_usage_errors(lossy):
+    for args in (("--render", "ios"), ("--out", "/tmp/x")):
+        shown = run("suggest", "--source", f"dir={lossy}", *args)
+        assert shown.exit_code == 2
+    assert "no language 'ios'" in " ".join(
+        run("suggest", "--source", f"dir={lossy}", "--render", "ios").output.split()
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(lossy, tmp_path):
+    (tmp_path / "file").write_text("")
+    shown = run(
+        "suggest", "--source", f"dir={lossy}", "--render", "auto", "--out", str(tmp_path / "file")
+    )
+    assert shown.exit_code == 1
+    assert str(tmp_path / "file") in shown.stderr.replace("\n", "")

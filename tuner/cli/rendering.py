@@ -1,0 +1,100 @@
+"""Plans in the languages of the devices, on the screen and as files: nothing is sent anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collectors.model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tuner.advice.plan import Plan
+    from tuner.render.form import Rendered
+
+Render = Annotated[
+    str,
+    typer.Option(
+        "--render",
+        metavar="PLATFORM",
+        help="write the changes in a device's language: auto (each its own), eos, nxos, junos, "
+        "sonic, nvue, onyx, linux, mlxconfig, nccl, ucx, opensm",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="folder for --render's files", show_default=False),
+]
+
+
+class PlanFormat(StrEnum):
+    """How an answer with a plan is written."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    md = "md"
+
+
+def rendered(plan: Plan, platform: str) -> tuple[Rendered, ...]:
+    """Return the texts of a plan, none for platform ''. Ends with exit code 2 for another name."""
+    from tuner.render.registry import AUTO, RENDERERS, render_plan
+
+    if not platform:
+        return ()
+    if platform not in (AUTO, *RENDERERS):
+        known = ", ".join((AUTO, *RENDERERS))
+        raise typer.BadParameter(f"no language {platform!r}; there are {known}")
+    return render_plan(plan, platform)
+
+
+def files_of(made: Rendered) -> Mapping[str, str]:
+    """Return file name -> text of one device in one language."""
+    from tuner.render.registry import RENDERERS
+
+    texts = dict(made.files)
+    if made.apply:
+        suffix = RENDERERS[made.platform].suffix
+        language = made.platform
+        texts[f"{language}.apply.{suffix}"] = made.apply
+        texts[f"{language}.undo.{suffix}"] = made.undo
+        texts[f"{language}.verify.txt"] = made.verify
+        texts[f"{language}.diff.txt"] = made.diff
+    if made.missing:
+        rows = (f"{row.knob} of {row.place}: {row.why}\n" for row in made.missing)
+        texts["not-carried-out.txt"] = "".join(rows)
+    return texts
+
+
+def write_out(plan: Plan, texts: Sequence[Rendered], out: Path) -> list[Path]:
+    """Write plan.json, plan.md and a folder for each device. Raises Unavailable naming the file."""
+    import msgspec
+
+    from tuner.advice.plan_document import plan_document
+    from tuner.render.markdown import plan_markdown
+
+    document = msgspec.json.format(msgspec.json.encode(plan_document(plan))).decode()
+    wanted = {out / "plan.json": document + "\n", out / "plan.md": plan_markdown(plan, texts)}
+    for made in texts:
+        folder = out / re.sub(r"[^\w.@-]", "_", made.device)
+        wanted |= {folder / name: text for name, text in files_of(made).items()}
+    for path, text in wanted.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise Unavailable(str(path), "write", error.strerror or str(error)) from error
+    return list(wanted)
+
+
+def printed(texts: Sequence[Rendered]) -> Iterator[str]:
+    """Yield what to show of the texts where no folder is given."""
+    for made in texts:
+        for name, text in files_of(made).items():
+            yield f"=== {made.device}/{name}"
+            yield text.rstrip()

@@ -1,0 +1,100 @@
+"""A plan as a page for people: rings, steps with their checks, conflicts, the texts of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from collectors.model.entities import display
+from tuner.advice.knobs.knob import PLATFORMS, shown
+from tuner.advice.plan import DevicePlan, Plan, Stage
+from tuner.render.form import Rendered
+
+_SHOWN_DEVICES = 20  # of a ring, by name; the rest is counted
+
+
+def plan_markdown(plan: Plan, rendered: Sequence[Rendered] = ()) -> str:
+    """Return the page. rendered: texts to show below the steps."""
+    lines = ["# Plan", ""]
+    if not plan.steps:
+        lines.append("Nothing to change.")
+    else:
+        devices = len(plan.devices)
+        lines.append(f"{_count(plan.steps, 'step')} on {_count(devices, 'device')}.")
+    for stage in plan.stages:
+        lines += _stage(stage)
+    for device in plan.devices:
+        lines += _device(device)
+        for made in rendered:
+            if made.device == device.name:
+                lines += _texts(made)
+    lines += _left_out(plan)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' if number != 1 else ''}"
+
+
+def _stage(stage: Stage) -> Iterator[str]:
+    names = ", ".join(stage.devices[:_SHOWN_DEVICES])
+    more = len(stage.devices) - _SHOWN_DEVICES
+    yield from ("", f"## Ring: {stage.name}", "")
+    yield f"Devices: {names}{f' and {more} more' if more > 0 else ''}."
+    yield f"Watch for {stage.hold_s:.0f} s before the next ring:"
+    yield from ("", *(f"- {what}" for what in stage.watch), "")
+    yield "Stop and undo if:"
+    yield from ("", *(f"- {when}" for when in stage.stop_if))
+
+
+def _device(device: DevicePlan) -> Iterator[str]:
+    title = PLATFORMS[device.platform].title if device.platform in PLATFORMS else "unknown language"
+    yield from ("", f"## {device.name} ({title})", "")
+    yield "| # | knob | place | now | then | disruption |"
+    yield "|--:|---|---|---|---|---|"
+    for step in device.steps:
+        yield (
+            f"| {step.number} | {step.knob} | {display(step.scope)} | {_cell(shown(step.current))} "
+            f"| {_cell(shown(step.proposed))} | {_cell(step.disruption)} |"
+        )
+    for step in device.steps:
+        yield from (
+            "",
+            f"**{step.number}. {step.summary}** ({step.recommendation}, {step.risk} risk)",
+        )
+        yield ""
+        yield from (f"- because {why}" for why in step.why)
+        yield f"- by hand: {step.how}"
+        yield f"- check: {step.check.reads_back}"
+        if step.check.watch:
+            yield f"- within {step.check.within_s:.0f} s: {step.check.watch}"
+        yield f"- undo: {step.undo}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _texts(made: Rendered) -> Iterator[str]:
+    if made.apply:
+        title = PLATFORMS[made.platform].title
+        for name, text in (
+            ("apply", made.apply),
+            ("verify", made.verify),
+            ("undo", made.undo),
+            ("difference to what was read", made.diff),
+            *made.files.items(),
+        ):
+            yield from ("", f"### {made.device}: {title}, {name}", "", "```", text.rstrip(), "```")
+    if made.missing:
+        yield from ("", f"### {made.device}: not carried out by these texts", "")
+        yield from (f"- {row.knob} of {row.place}: {row.why}" for row in made.missing)
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    if plan.conflicts:
+        yield from ("", "## Conflicts", "")
+        yield from (f"- {row.why} ({', '.join(row.recommendations)})" for row in plan.conflicts)
+    if plan.refused:
+        yield from ("", "## Left out", "")
+        for row in plan.refused:
+            yield f"- {row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})"
