@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
+from simlab.packet.build_messages import dependency_words, fill_messages, profile_key
 from simlab.packet.build_ports import fill_ports, fill_switches
 from simlab.packet.parameters import CnpMode, CongestionControl, Form, Model, Spread
 from simlab.packet.routing import Routes, build_routes, hashed_paths
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 PS = 1e12
 SLACK_PACKETS = 64
-LINE = 8  # words of a cache line
+LINE = 16  # words of a pair of cache lines, which the processor fetches together
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class State:
     s: Ints
     f: Floats
     ports: int
+    port_handles: Ints
     switches: int
     profiles: dict[tuple[float, int], int]  # (line rate, host with its own settings or -1)
     qps: int
@@ -56,7 +57,7 @@ def memory(words: int) -> Ints:
 
 
 class _Space:
-    """Hands out regions of the vector one after the other, each on a cache line."""
+    """Hands out regions of the vector one after the other, each on a pair of cache lines."""
 
     def __init__(self, start: int) -> None:
         self.end = -(-start // LINE) * LINE
@@ -81,10 +82,10 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
         )
     leaves = 1 << max(1, (entities - 1).bit_length())
     space = _Space(at.TREE + 2 * leaves)
-    first_port = space.take(ports * at.PORT_WORDS) | 0
+    first_port = space.take(-(-ports // at.TILE_PORTS) * at.TILE_WORDS)
     switches = space.take(len(topology.switches) * at.SWITCH_WORDS)
     nics = host_ports(topology)
-    kinds = sorted({_profile_key(topology, model, node, port) for node, port in nics.items()})
+    kinds = sorted({profile_key(topology, model, node, port) for node, port in nics.items()})
     profiles = {kind: space.take(at.RP_WORDS) for kind in kinds}
     controls = [model.congestion_at(node) for _, node in kinds]
     tables = [space.take(max(1, len(control.cct))) for control in controls]
@@ -95,7 +96,7 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     path_at = space.take(hops + spare)
     qps = space.take(slots * at.QP_WORDS)
     messages = space.take(len(traffic.messages) * at.MSG_WORDS)
-    lists, list_words = _dependency_words(traffic)
+    lists, list_words = dependency_words(traffic)
     list_at = space.take(list_words)
     starts = sum(1 for m in traffic.messages if m.free > 0 and not m.gates)
     start_at = space.take(2 * starts)
@@ -111,8 +112,9 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     s = memory(space.end)
     floats = at.RP_FLOATS * len(profiles) + at.FLOAT_WORDS * slots
     f = np.zeros(floats, dtype=np.float64)
+    port_handles = np.array([first_port + at.port_offset(port) for port in range(ports)])
     state = State(
-        s, f, first_port, switches, profiles, qps, slots, messages, paths, routes,
+        s, f, first_port, port_handles, switches, profiles, qps, slots, messages, paths, routes,
         (path_at, path_at + hops + spare), nics,
     )  # fmt: skip
     header = {
@@ -134,12 +136,13 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     fill_switches(s, topology, model, first_port, switches)
     for number, (control, cct) in enumerate(zip(controls, tables, strict=True)):
         _fill_profile(state, number, control, cct)
-    port_row = first_port + routes.groups * at.PORT_WORDS
-    s[groups : groups + len(routes.groups)] = np.where(_is_count(routes), routes.groups, port_row)
+    counts = _is_count(routes)
+    rows = port_handles[np.where(counts, 0, routes.groups)]
+    s[groups : groups + len(routes.groups)] = np.where(counts, routes.groups, rows)
     s[table : table + routes.table.size] = (routes.table + groups).ravel()
     cursors = _fill_paths(state, path_at)
     _fill_qps(state, traffic, maps, words)
-    _fill_messages(state, topology, traffic, model, cursors, lists, list_at, start_at)
+    fill_messages(state, topology, traffic, model, cursors, lists, list_at, start_at)
     reset_tree(s)
     return state
 
@@ -196,17 +199,6 @@ def _is_count(routes: Routes) -> NDArray[np.bool_]:
     return counts
 
 
-def _dependency_words(traffic: Traffic) -> tuple[list[list[int]], int]:
-    """Return the successors of every message and the words that both kinds of list need."""
-    successors: list[list[int]] = [[] for _ in traffic.messages]
-    words = 0
-    for index, message in enumerate(traffic.messages):
-        words += sum(1 + len(row) for row in (message.after, message.gates) if row)
-        for before in {*message.after, *message.gates}:
-            successors[before].append(index)
-    return successors, words + sum(1 + len(row) for row in successors if row)
-
-
 _CNP = {
     CnpMode.ON_ACK: at.CNP_ON_ACK,
     CnpMode.PER_QP: at.CNP_PER_QP,
@@ -259,11 +251,6 @@ def _fill_header(s: Ints, model: Model) -> None:
         s[word] = int(value)
 
 
-def _profile_key(topology: Topology, model: Model, node: int, port: int) -> tuple[float, int]:
-    own = model.nic_at(node).congestion is not None
-    return topology.cables[port // 2].rate_bps, node if own else -1
-
-
 def _fill_profile(state: State, number: int, control: CongestionControl, cct: int) -> None:
     p = control.dcqcn
     for index, delay in enumerate(control.cct):
@@ -308,7 +295,7 @@ def _fill_paths(state: State, path_at: int) -> list[tuple[int, int]]:
     for forward, back in state.paths:
         begin = cursor
         for port in (*forward, *back):
-            state.s[cursor] = state.ports + port * at.PORT_WORDS
+            state.s[cursor] = state.ports + at.port_offset(port)
             cursor += 1
         cursors.append((begin, begin + len(forward)))
     state.path_space = (cursor, state.path_space[1])
@@ -323,7 +310,7 @@ def _fill_qps(state: State, traffic: Traffic, maps: int, words: int) -> None:
     rows[:, at.QP_INDEX] = index
     rows[:, at.QP_ID] = base + 2 * index
     rows[:, at.QP_FLOAT] = at.RP_FLOATS * len(state.profiles) + at.FLOAT_WORDS * index
-    rows[:, at.QP_RECYCLE] = int(traffic.flows)
+    s[at.RECYCLE] = int(traffic.flows)
     if words:
         rows[:, at.QP_SACK_MAP] = maps + 2 * words * index
         rows[:, at.QP_RX_MAP] = maps + 2 * words * index + words
@@ -331,78 +318,6 @@ def _fill_qps(state: State, traffic: Traffic, maps: int, words: int) -> None:
         handles = state.qps + at.QP_WORDS * index
         rows[:-1, at.QP_READY_NEXT] = handles[1:]
         s[at.QP_FREE] = state.qps
-
-
-def _fill_messages(
-    state: State,
-    topology: Topology,
-    traffic: Traffic,
-    model: Model,
-    cursors: Sequence[tuple[int, int]],
-    successors: list[list[int]],
-    list_at: int,
-    start_at: int,
-) -> None:
-    s = state.s
-    wire = model.transport
-    nic = state.nics
-    dynamic = model.balancing.spread is not Spread.ECMP
-    last_of: dict[int, int] = {}
-    psn: dict[int, int] = {}
-    planned = []
-    for index, message in enumerate(traffic.messages):
-        row = state.messages + index * at.MSG_WORDS
-        one = traffic.connections[message.connection]
-        packets = -(-message.size_bytes // wire.payload_bytes)
-        last = message.size_bytes - (packets - 1) * wire.payload_bytes + wire.header_bytes
-        port = nic[one.src]
-        forward, back = cursors[message.connection]
-        if dynamic and one.path is None:
-            forward = -1 - int(state.routes.host_of[one.dst])
-            back = -1 - int(state.routes.host_of[one.src])
-        first = psn.get(message.connection, 0)
-        values = {
-            at.MSG_PACKETS: packets,
-            at.MSG_LAST_BYTES: last,
-            at.MSG_REPEAT: message.repeat,
-            at.MSG_FREE: min(message.free, message.repeat),
-            at.MSG_POSTED: 0 if message.gates else min(message.free, message.repeat),
-            at.MSG_FIRST_PSN: first,
-            at.MSG_DELAY: ps(message.delay_s),
-            at.MSG_GATE_DELAY: ps(message.gate_delay_s),
-            at.MSG_SRC_PORT: state.ports + port * at.PORT_WORDS,
-            at.MSG_DST_PORT: state.ports + nic[one.dst] * at.PORT_WORDS,
-            at.MSG_PATH: forward,
-            at.MSG_ACK_PATH: back,
-            at.MSG_PROFILE: state.profiles[_profile_key(topology, model, one.src, port)],
-            at.MSG_PRIORITY: one.priority,
-            at.MSG_BYTES: message.size_bytes,
-        }
-        for word, value in values.items():
-            s[row + word] = value
-        psn[message.connection] = first + packets * message.repeat
-        if message.connection in last_of:
-            s[last_of[message.connection] + at.MSG_NEXT] = row
-        last_of[message.connection] = row
-        if not traffic.flows:
-            s[row + at.MSG_QP] = state.qps + message.connection * at.QP_WORDS
-        if message.free > 0 and not message.gates:
-            planned.append((ps(message.start_s), index, row))
-        for word, others in (
-            (at.MSG_PREDS, message.after),
-            (at.MSG_GATES, message.gates),
-            (at.MSG_SUCCS, successors[index]),
-        ):
-            if others:
-                s[row + word] = list_at
-                s[list_at] = len(others)
-                for offset, other in enumerate(others, start=1):
-                    s[list_at + offset] = state.messages + other * at.MSG_WORDS
-                list_at += 1 + len(others)
-    for time, _, row in sorted(planned):
-        s[start_at] = time
-        s[start_at + 1] = row
-        start_at += 2
 
 
 def reset_tree(s: Ints) -> None:

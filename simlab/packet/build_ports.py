@@ -38,7 +38,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
     forwarding = {node: i for i, node in enumerate(topology.switches)}
     for port in range(2 * len(topology.cables)):
         cable = topology.cables[port // 2]
-        row = first_port + port * at.PORT_WORDS
+        row = first_port + at.port_offset(port)
         node = topology.end(port)
         per_byte = Fraction(8 * PS) / Fraction(cable.rate_bps)
         is_switch = node in forwarding
@@ -50,7 +50,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             at.PORT_PS_DEN: per_byte.denominator,
             at.PORT_DELAY: round(cable.delay_s * PS),
             at.PORT_ID: port,
-            at.PORT_REVERSE: first_port + (port ^ 1) * at.PORT_WORDS,
+            at.PORT_REVERSE: first_port + at.port_offset(port ^ 1),
             at.PORT_ERROR: round(cable.error_rate * at.RANDOM_RANGE),
             at.PORT_TROUBLE: at.LINK_LOSSY if cable.error_rate > 0 else 0,
             at.PORT_STRICT: strict,
@@ -71,6 +71,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             values[at.PORT_RX_XOFF] = model.host.rx_xoff_bytes
             values[at.PORT_RX_XON] = model.host.rx_xon_bytes
             values |= _nic_words(model, node)
+            s[at.RECEIVE_LIMITED] |= values[at.PORT_RECEIVE_INTERVAL] > 0
             if not model.nic_at(node).pfc:
                 values[at.PORT_WATCH_UNTIL] = 255 << at.DEAF_SHIFT
                 values[at.PORT_RX_XOFF] = at.NEVER
@@ -170,7 +171,7 @@ def fill_switches(
                 alpha *= 2 ** math.floor(math.log2(cable.rate_bps / host_rate))
             taken += switch.reserved_bytes + room * len(switch.lossless)
             for bit in range(8):
-                group = first_port + port * at.PORT_WORDS
+                group = first_port + at.port_offset(port)
                 group += at.PORT_GROUPS + bit * at.GROUP_WORDS
                 lossless = bit in switch.lossless
                 s[group + at.GROUP_RESERVED] = switch.reserved_bytes

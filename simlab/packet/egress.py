@@ -24,8 +24,8 @@ from simlab.packet.layout import (
     PKT_GROUP,
     PKT_INFO,
     PKT_NEXT,
+    PKT_NEXT_TIME,
     PKT_QP,
-    PKT_TIME,
     PORT_BUSY_UNTIL,
     PORT_COUNT,
     PORT_CREDIT,
@@ -272,13 +272,14 @@ def send(s: Ints, port: int, packet: int, now: int) -> None:
     if s[INFINIBAND] != 0 and s[packet + PKT_INFO] & KIND_MASK != CREDIT:
         spend_credit(s, port, s[packet + PKT_INFO] >> PRIORITY_SHIFT & 7, size, now)
     arrival = done + s[port + PORT_DELAY]
-    s[packet + PKT_TIME] = arrival
     s[packet + PKT_NEXT] = 0
     if s[port + PORT_LINK_HEAD] == 0:
         s[port + PORT_LINK_HEAD] = packet
         schedule(s, s[port + PORT_ID], arrival)
     else:
-        s[s[port + PORT_LINK_TAIL] + PKT_NEXT] = packet
+        last = s[port + PORT_LINK_TAIL]
+        s[last + PKT_NEXT] = packet
+        s[last + PKT_NEXT_TIME] = arrival
     s[port + PORT_LINK_TAIL] = packet
     ready = s[port + PORT_READY]
     if ready != 0:

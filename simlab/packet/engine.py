@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simlab.packet.egress import credit_received, drop, flush, return_credit, transmit
-from simlab.packet.events import free_packet, random, schedule
+from simlab.packet.events import free_packet, port_row, random, schedule
 from simlab.packet.jit import Ints, Reals, entry, floats, ints, jit
 from simlab.packet.layout import (
     ALL_DONE,
@@ -14,7 +14,6 @@ from simlab.packet.layout import (
     ENTITY_BITS,
     ENTITY_MASK,
     EVENTS,
-    FIRST_PORT,
     FIRST_QP,
     GROUP_WORDS,
     GROW_PACKETS,
@@ -33,8 +32,8 @@ from simlab.packet.layout import (
     PKT_AUX,
     PKT_INFO,
     PKT_NEXT,
+    PKT_NEXT_TIME,
     PKT_QP,
-    PKT_TIME,
     PORT_BUSY_UNTIL,
     PORT_COUNT,
     PORT_ERROR,
@@ -47,12 +46,11 @@ from simlab.packet.layout import (
     PORT_SWITCH,
     PORT_TROUBLE,
     PORT_TX_SCHEDULED,
-    PORT_WORDS,
     PRIORITY_SHIFT,
     QP_ALIVE,
-    QP_RECYCLE,
     QP_WORDS,
     REACHED,
+    RECYCLE,
     SAMPLE_AT,
     SAMPLE_COUNT,
     SAMPLE_END,
@@ -64,6 +62,7 @@ from simlab.packet.layout import (
     TRACE_FULL,
     TREE,
 )
+from simlab.packet.lookahead import CACHED_LEVELS, look_ahead, tree_depth
 from simlab.packet.pause import kick, pause_received, pause_timer
 from simlab.packet.reaction import notified
 from simlab.packet.receiver import received
@@ -88,7 +87,7 @@ def arrive(s: Ints, f: Reals, port: int, entity: int, now: int) -> int:
     packet = s[port + PORT_LINK_HEAD]
     following = s[packet + PKT_NEXT]
     s[port + PORT_LINK_HEAD] = following
-    schedule(s, entity, s[following + PKT_TIME] if following != 0 else NEVER)
+    schedule(s, entity, s[packet + PKT_NEXT_TIME] if following != 0 else NEVER)
     if s[port + PORT_TROUBLE] != 0 and lost(s, port, s[packet + PKT_INFO] & SIZE_MASK):
         s[port + PORT_LOST] += 1
         s[port + PORT_LOST_BYTES] += s[packet + PKT_INFO] & SIZE_MASK
@@ -121,7 +120,7 @@ def arrive(s: Ints, f: Reals, port: int, entity: int, now: int) -> int:
     else:
         done = acknowledged(s, f, packet, now)
     free_packet(s, packet)
-    if s[qp + QP_RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):
+    if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):
         close_slot(s, qp)
     return 0
 
@@ -141,7 +140,7 @@ def rare(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
     """Process a pause timer, a start or a sample; return minus a status, 0 if all is well."""
     ports = s[PORT_COUNT]
     if entity < 3 * ports:
-        pause_timer(s, s[FIRST_PORT] + (entity - 2 * ports) * PORT_WORDS, now)
+        pause_timer(s, port_row(s, entity - 2 * ports), now)
     elif entity == 3 * ports:
         if not start_due(s, f, entity, now):
             return -GROW_QPS
@@ -158,10 +157,10 @@ def process(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
     """Process one event; return the port that may now send, 0 for none, or minus a status."""
     ports = s[PORT_COUNT]
     if entity < ports:
-        return arrive(s, f, s[FIRST_PORT] + entity * PORT_WORDS, entity, now)
+        return arrive(s, f, port_row(s, entity), entity, now)
     if entity < 2 * ports:
         schedule(s, entity, NEVER)
-        port = s[FIRST_PORT] + (entity - ports) * PORT_WORDS
+        port = port_row(s, entity - ports)
         s[port + PORT_TX_SCHEDULED] = 0
         if s[port + PORT_TROUBLE] & STORMED != 0:
             flush(s, port, now)
@@ -189,6 +188,8 @@ def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> in
     status = REACHED
     events = 0
     now = s[NOW]
+    depth = tree_depth(s)
+    deep = depth > CACHED_LEVELS
     while True:
         key = s[TREE + 1]
         time = key >> ENTITY_BITS
@@ -212,6 +213,8 @@ def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> in
                 transmit(s, port, now)
             else:
                 kick(s, port, now)
+        if deep:
+            look_ahead(s, key & ENTITY_MASK, depth)
         if s[DONE_MESSAGES] >= s[MESSAGE_COUNT] and s[STOP_WHEN_DONE] != 0:
             status = ALL_DONE
             break

@@ -7,101 +7,35 @@ queues measured this was the fastest at every size that matters here.
 
 from __future__ import annotations
 
-from simlab.packet.jit import Ints, entry, fetch_ahead, ints, jit
+from simlab.packet.jit import Ints, entry, ints, jit
 from simlab.packet.layout import (
     ENTITY_BITS,
-    ENTITY_MASK,
     FIRST_PORT,
-    FIRST_QP,
-    GROUP_WORDS,
     LEAVES,
     NEVER,
     PACKET_BRK,
     PACKET_FREE,
     PACKETS_ALIVE,
-    PKT_CURSOR,
-    PKT_INFO,
     PKT_NEXT,
-    PKT_QP,
     PKT_WORDS,
-    PORT_COUNT,
-    PORT_GROUPS,
-    PORT_LINK_HEAD,
-    PORT_QUEUES,
-    PORT_REVERSE,
-    PORT_SWITCH,
-    PORT_WORDS,
-    PRIORITY_SHIFT,
-    QP_WORDS,
-    QUEUE_WORDS,
     RANDOM_A,
     RANDOM_B,
     TREE,
+    port_offset,
 )
 
-SMALL_TREE = 4096  # leaves up to which everything stays in the caches anyway
+offset_of = jit(port_offset)
 
 
 @jit
-def hint_row(s: Ints, key: int) -> None:
-    """Fetch the row of an event that is some tens of events away."""
-    entity = key & ENTITY_MASK
-    ports = s[PORT_COUNT]
-    if entity < 2 * ports:
-        if entity >= ports:
-            entity -= ports
-        row = s[FIRST_PORT] + entity * PORT_WORDS
-        fetch_ahead(s, row)
-        fetch_ahead(s, row + 8)
-    elif entity >= 3 * ports + 2:
-        row = s[FIRST_QP] + ((entity - 3 * ports - 2) >> 1) * QP_WORDS
-        fetch_ahead(s, row)
-        fetch_ahead(s, row + 8)
-        fetch_ahead(s, row + 16)
-
-
-@jit
-def hint_packet(s: Ints, key: int) -> None:
-    """Fetch the packet and the far end of a link whose arrival is a few events away."""
-    entity = key & ENTITY_MASK
-    if entity < s[PORT_COUNT]:
-        row = s[FIRST_PORT] + entity * PORT_WORDS
-        fetch_ahead(s, s[row + PORT_LINK_HEAD])
-        fetch_ahead(s, s[row + PORT_REVERSE] + 8)
-
-
-@jit
-def hint_target(s: Ints, key: int) -> None:
-    """Fetch what the next arrival will touch: its priority group, path and QP."""
-    entity = key & ENTITY_MASK
-    if entity < s[PORT_COUNT]:
-        row = s[FIRST_PORT] + entity * PORT_WORDS
-        packet = s[row + PORT_LINK_HEAD]
-        came = s[row + PORT_REVERSE]
-        if s[came + PORT_SWITCH] != 0:
-            bit = s[packet + PKT_INFO] >> PRIORITY_SHIFT & 7
-            fetch_ahead(s, came + PORT_GROUPS + bit * GROUP_WORDS)
-            cursor = s[packet + PKT_CURSOR]
-            if cursor > 0:
-                out = s[cursor]
-                fetch_ahead(s, out)
-                fetch_ahead(s, out + 8)
-                fetch_ahead(s, out + PORT_QUEUES + bit * QUEUE_WORDS)
-        else:
-            qp = s[packet + PKT_QP]
-            fetch_ahead(s, qp)
-            fetch_ahead(s, qp + 16)
-            fetch_ahead(s, qp + 24)
-            fetch_ahead(s, came)
+def port_row(s: Ints, number: int) -> int:
+    """Return the handle of a directed port."""
+    return s[FIRST_PORT] + offset_of(number)
 
 
 @jit
 def schedule(s: Ints, entity: int, time: int) -> None:
-    """Set the one pending event of `entity` to `time` (ps), NEVER to cancel.
-
-    On its way to the root the walk meets the new earliest events of ever larger parts of the
-    tree; these come up soon, so their memory is fetched ahead.
-    """
+    """Set the one pending event of `entity` to `time` (ps), NEVER to cancel."""
     key = time << ENTITY_BITS | entity
     node = s[LEAVES] + entity
     s[TREE + node] = key
@@ -112,13 +46,6 @@ def schedule(s: Ints, entity: int, time: int) -> None:
         if s[TREE + node] == key:
             break
         s[TREE + node] = key
-        if node < 64 and s[LEAVES] > SMALL_TREE:
-            if node >= 32:
-                hint_row(s, key)
-            elif 8 <= node < 16:
-                hint_packet(s, key)
-            elif 2 <= node < 4:
-                hint_target(s, key)
 
 
 @jit

@@ -73,6 +73,7 @@ from simlab.packet.layout import (
     QP_RX_PORT,
     QP_RX_UNACKED,
     QP_WQE_USED,
+    RECEIVE_LIMITED,
     RNR,
     SELECTIVE,
     SIZE_MASK,
@@ -128,6 +129,8 @@ def advance(s: Ints, qp: int, now: int) -> int:
 @jit
 def starved(s: Ints, qp: int, now: int) -> bool:
     """Tell whether the responder has no receive request posted for the next message."""
+    if s[RECEIVE_LIMITED] == 0:
+        return False
     port = s[qp + QP_RX_PORT]
     interval = s[port + PORT_RECEIVE_INTERVAL]
     if interval == 0:

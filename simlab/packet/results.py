@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ QP_COUNTERS = {
     "rnr_naks": at.QP_RNR,
     "duplicates": at.QP_DUPLICATES,
 }
+SUM_PLACE = {name: at.QP_STATS.index(word) for name, word in QP_COUNTERS.items()}  # in PORT_SUMS
 
 
 def _rows(sim: Simulation, first: int, count: int, words: int) -> NDArray[np.int64]:
@@ -42,9 +44,30 @@ def qp_rows(sim: Simulation) -> NDArray[np.int64]:
     return _rows(sim, sim.state.qps, sim.state.qp_slots, at.QP_WORDS)
 
 
-def port_rows(sim: Simulation) -> NDArray[np.int64]:
-    """Return the rows of all directed ports."""
-    return _rows(sim, sim.state.ports, 2 * len(sim.topology.cables), at.PORT_WORDS)
+@dataclass(frozen=True, slots=True)
+class PortRows:
+    """The words of all directed ports: rows[ports, words], or rows[port] for one to index."""
+
+    s: NDArray[np.int64]
+    handles: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return how many directed ports there are."""
+        return len(self.handles)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a copy of the words asked for, or the vector from one port's handle on."""
+        if not isinstance(key, tuple):
+            return self.s[self.handles[key] :]
+        ports, words = key
+        if isinstance(words, slice):
+            words = np.arange(words.start, words.stop)
+        return self.s[np.add.outer(self.handles[ports], words)]
+
+
+def port_rows(sim: Simulation) -> PortRows:
+    """Return the words of all directed ports."""
+    return PortRows(sim.s, sim.state.port_handles)
 
 
 def message_rows(sim: Simulation) -> NDArray[np.int64]:
@@ -54,16 +77,16 @@ def message_rows(sim: Simulation) -> NDArray[np.int64]:
 
 def queue_words(sim: Simulation, word: int) -> NDArray[np.int64]:
     """Return one word of every egress queue: [directed port, queue 0-8]."""
-    rows = port_rows(sim)
     starts = at.PORT_QUEUES + at.QUEUE_WORDS * np.arange(9)
-    return rows[:, starts + word]
+    words: NDArray[np.int64] = port_rows(sim)[:, starts + word]
+    return words
 
 
 def group_words(sim: Simulation, word: int) -> NDArray[np.int64]:
     """Return one word of every ingress priority group: [directed port, priority]."""
-    rows = port_rows(sim)
     starts = at.PORT_GROUPS + at.GROUP_WORDS * np.arange(8)
-    return rows[:, starts + word]
+    words: NDArray[np.int64] = port_rows(sim)[:, starts + word]
+    return words
 
 
 def flow_table(sim: Simulation) -> Table:
@@ -183,7 +206,7 @@ def paused_ps(sim: Simulation) -> NDArray[np.int64]:
     rows = port_rows(sim)
     done = rows[:, at.PORT_PAUSE_TIME : at.PORT_PAUSE_TIME + 8]
     since = rows[:, at.PORT_PAUSE_SINCE : at.PORT_PAUSE_SINCE + 8]
-    blocked = rows[:, at.PORT_PAUSED, None] >> np.arange(8) & 1
+    blocked = rows[:, at.PORT_PAUSED][:, None] >> np.arange(8) & 1
     open_now = np.where(blocked != 0, sim.word(at.NOW) - since, 0)
     total: NDArray[np.int64] = done + (0 if sim.model.infiniband else open_now)
     return total
@@ -191,9 +214,8 @@ def paused_ps(sim: Simulation) -> NDArray[np.int64]:
 
 def qp_total(sim: Simulation, name: str) -> int:
     """Return a QP counter summed over all QPs, also those whose slot was reused."""
-    word = QP_COUNTERS[name]
-    reused = port_rows(sim)[:, at.PORT_SUMS + word - at.QP_STATS].sum()
-    return int(qp_rows(sim)[:, word].sum() + reused)
+    reused = port_rows(sim)[:, at.PORT_SUMS + SUM_PLACE[name]].sum()
+    return int(qp_rows(sim)[:, QP_COUNTERS[name]].sum() + reused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from simlab.packet.layout import (
     CNP_FLAG,
     DATA,
     DONE_MESSAGES,
+    ECT,
     HIGHEST_BIT,
     IDLE,
     KIND_MASK,
@@ -28,7 +29,6 @@ from simlab.packet.layout import (
     PKT_INFO,
     PKT_PSN,
     PKT_QP,
-    PORT_ECT,
     PORT_QP_LIST,
     PORT_READY,
     PORT_ROUND,
@@ -37,6 +37,7 @@ from simlab.packet.layout import (
     QP_ACK_MESSAGE,
     QP_ALIVE,
     QP_CAREFUL,
+    QP_CLASS,
     QP_CONGESTED,
     QP_CUT_AT,
     QP_END,
@@ -51,7 +52,6 @@ from simlab.packet.layout import (
     QP_NEXT_TIME,
     QP_PATH,
     QP_PORT,
-    QP_PRIORITY,
     QP_PROFILE,
     QP_READY_NEXT,
     QP_RETRANSMITTED,
@@ -111,7 +111,7 @@ def make_ready(s: Ints, qp: int) -> int:
     """The QP's pacing gap is over: queue it for its port. Return the port."""
     port = s[qp + QP_PORT]
     if s[qp + QP_STATE] == PACING and has_work(s, qp):
-        priority = s[qp + QP_PRIORITY]
+        priority = s[qp + QP_CLASS] & 7
         head = port + PORT_QP_LIST + 2 * priority
         s[qp + QP_READY_NEXT] = 0
         if s[head] == 0:
@@ -204,7 +204,7 @@ def qp_packet(s: Ints, port: int, ready: int, now: int) -> int:
     packet = new_packet(s)
     s[packet + PKT_QP] = qp
     s[packet + PKT_PSN] = psn
-    s[packet + PKT_INFO] = size | priority << PRIORITY_SHIFT | DATA | s[port + PORT_ECT]
+    s[packet + PKT_INFO] = size | priority << PRIORITY_SHIFT | DATA | s[qp + QP_CLASS] & ECT
     s[packet + PKT_CURSOR] = s[qp + QP_PATH]
     s[packet + PKT_GROUP] = 0
     s[packet + PKT_AUX] = 0

@@ -161,7 +161,7 @@ class Simulation:
 
     def port_row(self, port: int) -> int:
         """Return the handle of a directed port."""
-        return self.state.ports + port * at.PORT_WORDS
+        return self.state.ports + at.port_offset(port)
 
     def run(
         self,

@@ -23,6 +23,7 @@ from simlab.packet.layout import (
     MSG_REPEAT,
     MSG_SRC_PORT,
     NEVER,
+    PORT_ECT,
     PORT_SUMS,
     QP_ACK_END,
     QP_ACK_MESSAGE,
@@ -31,6 +32,7 @@ from simlab.packet.layout import (
     QP_ALIVE,
     QP_BYTE_COUNT,
     QP_CAREFUL,
+    QP_CLASS,
     QP_CNP_LAST,
     QP_CUT_AT,
     QP_FLOAT,
@@ -46,10 +48,8 @@ from simlab.packet.layout import (
     QP_PATH,
     QP_PORT,
     QP_POSTING,
-    QP_PRIORITY,
     QP_PROFILE,
     QP_READY_NEXT,
-    QP_RECYCLE,
     QP_RETRY_PSN,
     QP_RX_LEFT,
     QP_RX_MAP,
@@ -58,8 +58,7 @@ from simlab.packet.layout import (
     QP_SACK_MAP,
     QP_STATE,
     QP_STATS,
-    QP_STATS_RESPONDER,
-    QP_STATS_WORDS,
+    QP_STATS_REQUESTER,
     QP_TARGET,
     QP_TIMER_AT,
     QP_UNACKED,
@@ -87,7 +86,6 @@ def open_qp(s: Ints, f: Reals, qp: int, message: int) -> None:
     keep_id = s[qp + QP_ID]
     keep_index = s[qp + QP_INDEX]
     keep_float = s[qp + QP_FLOAT]
-    recycle = s[qp + QP_RECYCLE]
     sack = s[qp + QP_SACK_MAP]
     arrived = s[qp + QP_RX_MAP]
     for i in range(QP_WORDS):
@@ -95,7 +93,6 @@ def open_qp(s: Ints, f: Reals, qp: int, message: int) -> None:
     s[qp + QP_ID] = keep_id
     s[qp + QP_INDEX] = keep_index
     s[qp + QP_FLOAT] = keep_float
-    s[qp + QP_RECYCLE] = recycle
     s[qp + QP_SACK_MAP] = sack
     s[qp + QP_RX_MAP] = arrived
     if sack != 0:
@@ -108,7 +105,7 @@ def open_qp(s: Ints, f: Reals, qp: int, message: int) -> None:
     s[qp + QP_RX_PORT] = s[message + MSG_DST_PORT]
     s[qp + QP_PATH] = s[message + MSG_PATH]
     s[qp + QP_ACK_PATH] = s[message + MSG_ACK_PATH]
-    s[qp + QP_PRIORITY] = s[message + MSG_PRIORITY]
+    s[qp + QP_CLASS] = s[message + MSG_PRIORITY] | s[s[qp + QP_PORT] + PORT_ECT]
     s[qp + QP_MESSAGE] = message
     s[qp + QP_ACK_MESSAGE] = message
     s[qp + QP_RX_MESSAGE] = message
@@ -150,11 +147,10 @@ def close_slot(s: Ints, qp: int) -> None:
             cancel(s, s[qp + QP_ID])
             cancel(s, s[qp + QP_ID] + 1)
             s[qp + QP_ACTIVE] = 0
-            for i in range(QP_STATS_WORDS):
-                responder = QP_STATS_RESPONDER >> i & 1 != 0
-                port = s[qp + QP_RX_PORT] if responder else s[qp + QP_PORT]
-                s[port + PORT_SUMS + i] += s[qp + QP_STATS + i]
-                s[qp + QP_STATS + i] = 0
+            for i, word in enumerate(QP_STATS):
+                port = s[qp + QP_PORT] if i < QP_STATS_REQUESTER else s[qp + QP_RX_PORT]
+                s[port + PORT_SUMS + i] += s[qp + word]
+                s[qp + word] = 0
             s[qp + QP_READY_NEXT] = s[QP_FREE]
             s[QP_FREE] = qp
 

@@ -9,7 +9,7 @@ from collectors.model.entities import Netdev, Port, priority
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
 from simlab.packet.parameters import Form
-from simlab.packet.results import QP_COUNTERS
+from simlab.packet.results import SUM_PLACE
 from simlab.packet.telemetry_snapshot import PRIORITIES, PS_PER_S, Snapshot, Values, put
 
 NIC: Final = "mlx5"
@@ -56,11 +56,8 @@ def rdma_port(seen: Snapshot, node: int, port: Port, incarnation: str) -> Readin
 def hardware(seen: Snapshot, node: int, port: Port, incarnation: str) -> Reading:
     """Return the hardware counters of the port's queue pairs."""
     at_port = seen.sim.state.nics[node]
-    values = {
-        key: int(seen.sums[at_port, QP_COUNTERS[name] - at.QP_STATS])
-        for key, name in _HW_COUNTERS.items()
-    }
-    cnps = int(seen.sums[at_port, QP_COUNTERS["cnp_handled"] - at.QP_STATS])
+    values = {key: int(seen.sums[at_port, SUM_PLACE[name]]) for key, name in _HW_COUNTERS.items()}
+    cnps = int(seen.sums[at_port, SUM_PLACE["cnp_handled"]])
     obeys = seen.sim.model.congestion_at(node).form is not Form.OFF
     values |= {
         "rp_cnp_handled": cnps if obeys else 0,

@@ -7,7 +7,7 @@ from typing import Final
 from collectors.model.entities import Interface, Port
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
-from simlab.packet.results import QP_COUNTERS
+from simlab.packet.results import SUM_PLACE
 from simlab.packet.telemetry_host import ACTIVE, DOWN, LINK_UP, POLLING, WAIT_TICK_PS
 from simlab.packet.telemetry_snapshot import PS_PER_S, Snapshot, Values, put
 
@@ -49,4 +49,4 @@ def swept_port(seen: Snapshot, port: int, entity: Port | Interface, incarnation:
 
 
 def _of_qps(seen: Snapshot, port: int, name: str) -> int:
-    return int(seen.sums[port, QP_COUNTERS[name] - at.QP_STATS])
+    return int(seen.sums[port, SUM_PLACE[name]])

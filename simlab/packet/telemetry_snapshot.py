@@ -14,7 +14,7 @@ from collectors.model.catalogue.registry import columns
 from collectors.model.metric import Column, Via
 from collectors.model.reading import Instant
 from simlab.packet import layout as at
-from simlab.packet.results import arrivals, paused_ps, port_rows, qp_rows
+from simlab.packet.results import PortRows, arrivals, paused_ps, port_rows, qp_rows
 from simlab.packet.simulation import Simulation
 
 PRIORITIES: Final = range(8)
@@ -34,7 +34,7 @@ class Snapshot:
 
     sim: Simulation
     when: Instant
-    rows: Ints
+    rows: PortRows
     arrived: Ints
     paused: Ints
     sums: Ints
@@ -75,12 +75,12 @@ def snapshot(sim: Simulation, when: Instant) -> Snapshot:
     rows = port_rows(sim)
     live = qp_rows(sim)
     live = live[live[:, at.QP_PORT] > 0]
-    sender = (live[:, at.QP_PORT] - sim.state.ports) // at.PORT_WORDS
-    receiver = (live[:, at.QP_RX_PORT] - sim.state.ports) // at.PORT_WORDS
-    sums = rows[:, at.PORT_SUMS : at.PORT_SUMS + at.QP_STATS_WORDS].copy()
-    for index in range(at.QP_STATS_WORDS):
-        ports = receiver if at.QP_STATS_RESPONDER >> index & 1 else sender
-        np.add.at(sums[:, index], ports, live[:, at.QP_STATS + index])
+    sender = sim.s[live[:, at.QP_PORT] + at.PORT_ID]
+    receiver = sim.s[live[:, at.QP_RX_PORT] + at.PORT_ID]
+    sums: Ints = rows[:, at.PORT_SUMS : at.PORT_SUMS + len(at.QP_STATS)]
+    for index, word in enumerate(at.QP_STATS):
+        ports = sender if index < at.QP_STATS_REQUESTER else receiver
+        np.add.at(sums[:, index], ports, live[:, word])
 
     def by(ports: Ints, word: int) -> Ints:
         total: Ints = np.bincount(ports, weights=live[:, word], minlength=len(rows)).astype(

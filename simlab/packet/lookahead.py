@@ -1,0 +1,141 @@
+"""Fetching memory ahead of the events that need it, in fabrics too large for the caches.
+
+The tournament tree knows what comes next. After an event, the nodes on its way to the root hold
+the earliest events of parts of the tree; the smaller the part, the further away its event is. Three
+nodes are looked at: far away the event's row is fetched, then what the row points to, and at last
+what the event will touch beyond that. Nothing here changes a result.
+"""
+
+from __future__ import annotations
+
+from simlab.packet.events import port_row
+from simlab.packet.jit import Ints, fetch_ahead, jit
+from simlab.packet.layout import (
+    DATA,
+    ENTITY_MASK,
+    FIRST_QP,
+    GROUP_WORDS,
+    HIGHEST_BIT,
+    KIND_MASK,
+    LEAVES,
+    PKT_CURSOR,
+    PKT_INFO,
+    PKT_QP,
+    PORT_COUNT,
+    PORT_GROUPS,
+    PORT_LINK_HEAD,
+    PORT_QP_LIST,
+    PORT_QUEUES,
+    PORT_READY,
+    PORT_REVERSE,
+    PORT_SWITCH,
+    PRIORITY_SHIFT,
+    QP_CLASS,
+    QP_MESSAGE,
+    QP_PORT,
+    QP_SHIFT,
+    QP_WORDS,
+    QUEUE_WORDS,
+    TREE,
+)
+
+CACHED_LEVELS = 12  # of a tree with which everything stays in the caches anyway
+# Levels below the root; three apart, so that one walk seldom does two steps for one event.
+ROW_LEVEL, POINTED_LEVEL, TOUCHED_LEVEL = 12, 9, 4
+
+
+@jit
+def fetch_row(s: Ints, key: int) -> None:
+    """Fetch the row of an event that is far away: a port's or a queue pair's."""
+    entity = key & ENTITY_MASK
+    ports = s[PORT_COUNT]
+    if entity < 2 * ports:
+        row = port_row(s, entity if entity < ports else entity - ports)
+        fetch_ahead(s, row)
+        fetch_ahead(s, row + 8)
+    elif entity >= 3 * ports + 2:
+        row = s[FIRST_QP] + ((entity - 3 * ports - 2) >> 1) * QP_WORDS
+        fetch_ahead(s, row)
+        fetch_ahead(s, row + 8)
+        fetch_ahead(s, row + 16)
+
+
+@jit
+def fetch_pointed(s: Ints, key: int) -> None:
+    """Fetch what the row of an event points to: the packet, the far end, queues, the message."""
+    entity = key & ENTITY_MASK
+    ports = s[PORT_COUNT]
+    if entity < ports:
+        row = port_row(s, entity)
+        fetch_ahead(s, s[row + PORT_LINK_HEAD])
+        fetch_ahead(s, s[row + PORT_REVERSE])
+        fetch_ahead(s, s[row + PORT_REVERSE] + 8)
+    elif entity < 2 * ports:
+        row = port_row(s, entity - ports)
+        queues = s[row + PORT_READY] & 511
+        if queues != 0:
+            fetch_ahead(s, row + PORT_QUEUES + s[HIGHEST_BIT + queues] * QUEUE_WORDS)
+        waiting = s[row + PORT_READY] >> QP_SHIFT
+        if waiting != 0:
+            fetch_ahead(s, row + PORT_QP_LIST + 2 * s[HIGHEST_BIT + waiting])
+    elif entity >= 3 * ports + 2:
+        row = s[FIRST_QP] + ((entity - 3 * ports - 2) >> 1) * QP_WORDS
+        fetch_ahead(s, s[row + QP_PORT])
+        fetch_ahead(s, s[row + QP_PORT] + 8)
+        fetch_ahead(s, s[row + QP_PORT] + PORT_QP_LIST + 2 * (s[row + QP_CLASS] & 7))
+        fetch_ahead(s, s[row + QP_MESSAGE])
+
+
+@jit
+def fetch_touched(s: Ints, key: int) -> None:
+    """Fetch what an event will touch beyond that: next hop, priority group, QP, queued packet."""
+    entity = key & ENTITY_MASK
+    ports = s[PORT_COUNT]
+    if entity < ports:
+        row = port_row(s, entity)
+        packet = s[row + PORT_LINK_HEAD]
+        came = s[row + PORT_REVERSE]
+        bit = s[packet + PKT_INFO] >> PRIORITY_SHIFT & 7
+        if s[came + PORT_SWITCH] != 0:
+            fetch_ahead(s, came + PORT_GROUPS + bit * GROUP_WORDS)
+            cursor = s[packet + PKT_CURSOR]
+            if cursor > 0:
+                out = s[cursor]
+                fetch_ahead(s, out)
+                fetch_ahead(s, out + 8)
+                fetch_ahead(s, out + PORT_QUEUES + bit * QUEUE_WORDS)
+        elif s[packet + PKT_INFO] & KIND_MASK == DATA:
+            fetch_ahead(s, s[packet + PKT_QP] + 24)
+            fetch_ahead(s, came + PORT_QUEUES + bit * QUEUE_WORDS)
+        else:
+            fetch_ahead(s, s[packet + PKT_QP])
+            fetch_ahead(s, s[packet + PKT_QP] + 8)
+    elif entity < 2 * ports:
+        row = port_row(s, entity - ports)
+        queues = s[row + PORT_READY] & 511
+        if queues != 0:
+            fetch_ahead(s, s[row + PORT_QUEUES + s[HIGHEST_BIT + queues] * QUEUE_WORDS])
+        waiting = s[row + PORT_READY] >> QP_SHIFT
+        if waiting != 0:
+            qp = s[row + PORT_QP_LIST + 2 * s[HIGHEST_BIT + waiting]]
+            fetch_ahead(s, qp)
+            fetch_ahead(s, qp + 8)
+            fetch_ahead(s, qp + 16)
+
+
+@jit
+def look_ahead(s: Ints, entity: int, depth: int) -> None:
+    """Fetch for the events that come into view after one of `entity`; `depth` is the tree's."""
+    node = s[LEAVES] + entity
+    fetch_row(s, s[TREE + (node >> (depth - ROW_LEVEL))])
+    fetch_pointed(s, s[TREE + (node >> (depth - POINTED_LEVEL))])
+    fetch_touched(s, s[TREE + (node >> (depth - TOUCHED_LEVEL))])
+
+
+@jit
+def tree_depth(s: Ints) -> int:
+    """Return how many levels of the event tree lie below the root."""
+    depth = 0
+    while s[LEAVES] >> (depth + 1) != 0:
+        depth += 1
+    return depth
