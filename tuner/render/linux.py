@@ -147,9 +147,10 @@ def _classes(change: Change, place: Netdev) -> list[str]:
 
 
 def _rates(change: Change, place: Netdev) -> list[str]:
+    """Limit classes with mlnx_qos: dcb of iproute2 6.1 writes bytes where the kernel has bits."""
     row = change.row(place, "traffic_class_rate_bps")
-    rates = " ".join(f"{at}:{round(float(str(rate)))}bit" for at, rate in enumerate(row))
-    word = f"dcb maxrate set dev {place.name} tc-maxrate {rates}"
+    rates = ",".join(f"{float(str(rate)) / 10**9:g}" for rate in row)
+    word = f"mlnx_qos -i {place.name} -r {rates}"
     return _plain(change, place, "traffic_class_rate_bps", word)
 
 
