@@ -6,7 +6,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tuner.cli import diagnose, ib, model, record, report, serve, status, suggest, whatif
+from tuner.cli import (
+    audit,
+    diagnose,
+    ib,
+    model,
+    paths,
+    record,
+    report,
+    serve,
+    status,
+    suggest,
+    whatif,
+)
 
 app = typer.Typer(
     help="What ails the RDMA fabric, and what to change.",
@@ -37,6 +49,8 @@ _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
     *suggest.COMMANDS,
     *whatif.COMMANDS,
     *diagnose.COMMANDS,
+    *audit.COMMANDS,
+    *paths.COMMANDS,
     *serve.COMMANDS,
     *status.COMMANDS,
     *record.COMMANDS,

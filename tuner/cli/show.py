@@ -14,10 +14,12 @@ from rich.text import Text
 from collectors.model.entities import display
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.words import clock, effect, value
+from tuner.cli.curves import Curve, span_of, sparkline
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
 from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+COURSE: Final = 40  # columns of a sparkline
 _BY_HAND: Final = {rule.id: fix for rule, fix in CHECKS}
 _COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
@@ -136,6 +138,21 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
             plain(" ".join(part for part in (item.threshold, item.note) if part)),
             span,
         )
+    return table
+
+
+def over_time(curves: Sequence[Curve]) -> RenderableType:
+    """Return a sparkline for each curve, all over the same span of time."""
+    since_ns, until_ns = span_of(curves)
+    begin, end = clock(since_ns).split(maxsplit=1)[1], clock(until_ns).split(maxsplit=1)[1]
+    table = Table(title=f"Over time, {begin} to {end}", title_justify="left", expand=True)
+    table.add_column("metric", ratio=1)
+    table.add_column("course", no_wrap=True, width=COURSE)
+    table.add_column("highest", justify="right", no_wrap=True)
+    for curve in curves:
+        name = plain(f"{curve.name.removesuffix('_total')}\n{display(curve.entity)}")
+        most = value(float(curve.values.max()), curve.unit)
+        table.add_row(name, sparkline(curve, since_ns, until_ns, COURSE), most)
     return table
 
 

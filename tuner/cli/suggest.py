@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collectors.model.errors import ConfigInvalid
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
 from tuner.cli.rendering import Out, PlanFormat, Render, printed, rendered, write_out
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 RECOMMENDED = 3
 """Exit code: there is something to do."""
+UNCURED = 4
+"""Exit code: nothing to recommend, yet a finding above information stands."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ def suggest(
 ) -> None:
     """Name what is wrong and recommend what to change.
 
-    Exit codes: 0 no change to recommend, 3 recommendations, 1 error, 2 usage. A tuner with TLS:
+    Exit codes: 0 all is well, 3 recommendations, 4 findings above information but no change to
+    recommend (`tuner explain ID` says what to do by hand), 1 error, 2 usage. A tuner with TLS:
     FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files. What is told of the
     job (--measured, --step-time, --communication, --gpus) turns a predicted gain into bus
     bandwidth, step time and GPU-hours per day.
@@ -114,7 +119,10 @@ def suggest(
         )
     elif answer is PlanFormat.table:
         print("\n".join(printed(texts)), end="\n" if texts else "")
-    raise typer.Exit(RECOMMENDED if advice.recommendations else 0)
+    if advice.recommendations:
+        raise typer.Exit(RECOMMENDED)
+    ails = any(finding.severity != "info" for finding in advice.diagnosis.findings)
+    raise typer.Exit(UNCURED if ails else 0)
 
 
 def explain(
@@ -122,9 +130,12 @@ def explain(
     tuner: TunerAddress = "",
     source: Source = "",
     since: Since = "",
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="draw the evidence over time")
+    ] = None,
     answer: Answer = Format.table,
 ) -> None:
-    """Show everything about one finding: evidence, what would refute it, cure, undo."""
+    """Show everything about one finding: evidence over time, what would refute it, cure, undo."""
     advice = _look(tuner, source, since)
     by_recommendation = [
         rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)
@@ -135,10 +146,20 @@ def explain(
         known = ", ".join(item.id for item in advice.diagnosis.findings) or "none"
         fail(f"{finding}: no such finding, or not one alone; there are: {known}")
     cures = [rec for rec in advice.recommendations if chosen.id in rec.because]
+    from tuner.cli.curves import curves_of, write_svg
+
+    curves = curves_of(advice.window, chosen.evidence)
+    if svg is not None:
+        with reporting():
+            if not curves:
+                raise ConfigInvalid(str(svg), "--svg", "no evidence of this finding has a course")
+            write_svg(svg, chosen.summary, curves)
     if answer is Format.table:
         from tuner.cli import show
 
         show.console().print(show.explanation(chosen, cures))
+        if curves:
+            show.console().print(show.over_time(curves))
         return
     from tuner.advice.document import finding_document, recommendation_document
 
@@ -172,9 +193,13 @@ def _document(advice: Advice, plan: Plan) -> Any:
 
 
 def as_text(document: Any, answer: str) -> str:
-    """Return a document as JSON or YAML text."""
+    """Return a document as JSON, YAML or Markdown text."""
     import msgspec
 
+    if answer == "md":
+        from tuner.cli.markdown import markdown
+
+        return markdown(document)
     if answer == "yaml":
         import yaml
 

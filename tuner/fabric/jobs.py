@@ -162,6 +162,8 @@ def expand(text: str, where: str = "host list") -> list[str]:
             _numbers(piece[1:-1], where) if piece[:1] == "[" else [piece]
             for piece in re.split(r"(\[[^\]]*\])", word)
         ]
+        if any("[" in part or "]" in part for choice in choices for part in choice):
+            raise Malformed(where, "parse", f"{word!r} has a bracket without its like")
         count = 1
         for choice in choices:
             count *= len(choice)

@@ -11,12 +11,13 @@ from typing import Final, TypeAlias
 
 from collectors.model.entities import Entity, Interface, Slot, Switch, display, queue
 from collectors.model.facts import Setting
+from collectors.model.roce import PAUSE_QUANTUM_BITS
 from tuner.diagnosis.finding import Evidence, Finding, Severity, Verdict
 from tuner.diagnosis.lossless import pfc_of
 from tuner.diagnosis.place import names, only_software_rdma
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
-from tuner.models.headroom import headroom_parts
+from tuner.models.headroom import CABLE_S_PER_M, RESPONSE_QUANTA
 
 _SHORTEST_M: Final = 1.0  # where nobody says how long the cable is: a lower bound
 
@@ -105,14 +106,18 @@ def _headroom(telemetry: Telemetry, interface: Interface, priority: int) -> Judg
         return None
     metres = _number(own, "pfc_cable_length_metres") or _SHORTEST_M
     mtu = _number(own, "mtu_bytes") or 1500
-    try:
-        needed = headroom_parts(
-            speed, metres, other_mtu=int(mtu), lossless_mtu=int(mtu)
-        ).total_bytes
-    except ValueError:  # a speed whose delays nobody published
-        return None
-    threshold = f">= {needed:,.0f} (802.1Qbb, {metres:g} m at {speed / 1e9:g} Gbit/s)"
+    needed = _least_headroom(speed, metres, mtu)
+    threshold = f">= {needed:,.0f} ({metres:g} m at {speed / 1e9:g} Gbit/s, MTU {mtu:g})"
     return xoff >= needed, Evidence("xoff_bytes", slot, xoff, "bytes", threshold)
+
+
+def _least_headroom(speed_bps: float, metres: float, mtu_bytes: float) -> float:
+    """Return bytes that arrive after a pause at least: a frame each way, cable, peer's response.
+
+    The response is SONiC's figure for the speed (tuner/models/headroom.py), 0 where none is known.
+    """
+    response = RESPONSE_QUANTA.get(round(speed_bps / 1e9), 0) * PAUSE_QUANTUM_BITS / 8
+    return 2 * mtu_bytes + 2 * metres * CABLE_S_PER_M * speed_bps / 8 + response
 
 
 def _number(settings: Mapping[str, Setting], name: str) -> float | None:
