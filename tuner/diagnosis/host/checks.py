@@ -9,9 +9,11 @@ from tuner.diagnosis.host import (
     gid_choice,
     link_down,
     link_errors,
+    lossy_traffic,
     pause_with_roce,
     pcie_link,
     pfc_priority,
+    queue_pair_budget,
     reaction_off,
     roce_mtu,
     traffic_class,
@@ -36,6 +38,7 @@ CHECKS: Final[tuple[tuple[HostRule, str], ...]] = (
     (link_errors.RULE, "clean or replace cable and optics of that port"),
     (fec_errors.RULE, fec_errors.FIX),
     (traffic_class.RULE, traffic_class.FIX),
+    (lossy_traffic.RULE, lossy_traffic.FIX),
     (pfc_priority.RULE, pfc_priority.FIX),
     (pause_with_roce.RULE, pause_with_roce.FIX),
     (cnp_class.RULE, cnp_class.FIX),
@@ -44,5 +47,6 @@ CHECKS: Final[tuple[tuple[HostRule, str], ...]] = (
     (roce_mtu.RULE, roce_mtu.FIX),
     (pcie_link.RULE, pcie_link.FIX),
     (frozen_counters.RULE, frozen_counters.FIX),
+    (queue_pair_budget.RULE, queue_pair_budget.FIX),
 )
 """(rule, fix) in the order in which to look."""
