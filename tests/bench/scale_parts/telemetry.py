@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from collectors.model.catalogue import interface, rdma
+from collectors.model.catalogue import interface, rdma, rdma_errors
 from collectors.model.catalogue.registry import CATALOGUE, columns
 from collectors.model.entities import Entity, Switch, priority, queue
 from collectors.model.facts import Facts
@@ -128,9 +128,9 @@ def _host_sources(clos: Clos, number: int, random: np.random.Generator) -> list[
     ports, netdevs = clos.ports(number), clos.netdevs(number)
     faults: dict[tuple[Entity, str], float] = {}
     if number == STARVED:
-        faults[ports[2], rdma.OUT_OF_BUFFER.name] = 5000.0
+        faults[ports[2], rdma_errors.OUT_OF_BUFFER.name] = 5000.0
     if number == STARVED + 1:
-        faults[ports[2], rdma.RNR_NAK_RX.name] = 5000.0
+        faults[ports[2], rdma_errors.RNR_NAK_RX.name] = 5000.0
     shapes: dict[str, list[tuple[Entity, Sequence[Column]]]] = {
         "sysfs": [(port, _PORT) for port in ports],
         "netdev": [(netdev, _NETDEV) for netdev in netdevs],

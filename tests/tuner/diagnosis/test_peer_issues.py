@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.model.catalogue import ethernet, interface, rdma
+from collectors.model.catalogue import ethernet, interface, rdma, rdma_errors
 from collectors.model.entities import priority, queue
 from collectors.model.facts import Attribute, Gid, QueuePairFact
 from simlab.rxe import machine
@@ -170,7 +170,7 @@ def crowded(pairs, short):
     made = host()
     made.pairs = [QueuePairFact(DEVICE, 1, number) for number in range(pairs)]
     made.known[DEVICE] = {"max_qp_wr": Attribute(DEVICE, "max_qp_wr", 32768)}
-    made.grow(rdma.OUT_OF_BUFFER, PORT, short)
+    made.grow(rdma_errors.OUT_OF_BUFFER, PORT, short)
     return made
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from collectors.model.catalogue import rdma
+from collectors.model.catalogue import rdma, rdma_errors
 from collectors.model.entities import Device, Port, display
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.host.roce_port import all_ports
@@ -18,7 +18,7 @@ from tuner.diagnosis.view import HostTelemetry
 
 MANY: Final = 96
 MIN_EVENTS: Final = 100
-_SHORT: Final = (rdma.OUT_OF_BUFFER, rdma.OUT_OF_SEQUENCE_RX, rdma.RNR_NAK_TX)
+_SHORT: Final = (rdma_errors.OUT_OF_BUFFER, rdma.OUT_OF_SEQUENCE_RX, rdma_errors.RNR_NAK_TX)
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
@@ -45,9 +45,7 @@ def _finding(
 ) -> Finding:
     limits = telemetry.attributes(port.device)
     told = [
-        Evidence(
-            name, port.device, limits[name].value if isinstance(limits[name].value, int) else 0
-        )
+        Evidence(name, port.device, str(limits[name].value))
         for name in ("max_qp", "max_qp_wr")
         if name in limits
     ]
