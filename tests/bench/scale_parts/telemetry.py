@@ -82,7 +82,7 @@ def _step(column: Column, of: Entity) -> float:
         return _BYTES / float(column.scale)
     plain = ("packets_received_total", "packets_transmitted_total", "rx_packets_total",
              "tx_packets_total")  # fmt: skip
-    odd = ("ecn", "cnp", "ce_", "sequence", "retry", "multicast")
+    odd = ("ecn", "cnp", "_ce_", "sequence", "retry", "multicast")
     if name.endswith(plain) and not any(word in name for word in odd):
         return _BYTES / FRAME
     return 0.0
@@ -117,7 +117,7 @@ class _Source:
         """Return the batch of a pass, and let the counters grow."""
         batch = self.item.batch
         batch.seq, batch.at_ns, batch.mono_ns = seq, at_ns, 10**15 + at_ns - START_NS
-        noise = random.uniform(0.5 * steps, 1.5 * steps, len(self._moving))
+        noise = random.uniform(0.97 * steps, 1.03 * steps, len(self._moving))
         self.values[self._moving] += (self.step[self._moving] * noise).astype(np.uint64)
         del batch.ints[:]
         batch.ints.extend(self.values)
