@@ -14,6 +14,7 @@ from tuner.diagnosis.rule import AnyRule
 from tuner.diagnosis.rules import (
     ack_loss,
     ack_timeouts,
+    class_mismatch,
     class_not_lossless,
     cnp_feedback,
     counters_disagree,
@@ -67,6 +68,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     *CONFIGURATION,
     ack_loss.RULE,
     ack_timeouts.RULE,
+    class_mismatch.RULE,
     class_not_lossless.RULE,
     cnp_feedback.RULE,
     counters_disagree.RULE,
