@@ -7,15 +7,26 @@ from types import MappingProxyType
 from typing import Final
 
 from tuner.advice.cure import Cure
-from tuner.advice.cures import host, infiniband, link, queue
+from tuner.advice.cures import balance, configuration, congestion, host, infiniband, link, queue
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Diagnosis
 from tuner.diagnosis.view import FabricView, Telemetry
 
 CURES: Final[Mapping[str, Cure]] = MappingProxyType(
     {
+        **{rule: configuration.align(names) for rule, names in configuration.SETTINGS.items()},
+        **congestion.CURES,
+        **balance.CURES,
         "link-down": link.repair,
         "loss-on-path": link.repair,
+        "lossy-cable": link.repair,
+        "link-errors": link.repair,
+        "fec-errors": link.repair,
+        "slow-receiver": host.look_at,
+        "pause-storm": host.look_at,
+        "pcie-link": host.look_at,
+        "pfc-deadlock": host.watch_pauses,
+        "ack-timeouts": host.outlast_timeouts,
         "slow-link": link.speed_up,
         "mtu-mismatch": host.align_mtu,
         "not-ect": host.set_ect,

@@ -90,7 +90,10 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
         now = "?" if rec.current is None else value(rec.current, rec.unit)
         table.add_row(
             rec.id,
-            plain(f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"),
+            plain(
+                f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"
+                + (f" (at {len(rec.places)} places)" if rec.also else "")
+            ),
             plain("\n".join(effect(item) for item in rec.effects) or "no prediction"),
             rec.risk,
         )
@@ -168,6 +171,8 @@ def recommendation(rec: Recommendation) -> RenderableType:
         f"risk       {rec.risk}: {rec.risk_reason}",
         f"sure       {rec.confidence:.0%}",
     ]
+    if rec.also:
+        lines.insert(1, f"and of     {', '.join(display(place) for place in rec.also)}")
     for item in rec.effects:
         lines += [f"predicted  {effect(item)}", f"           by {item.model}: {item.assumptions}"]
     lines += [f"missing    {what}" for what in rec.missing]

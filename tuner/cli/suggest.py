@@ -27,6 +27,11 @@ RECOMMENDED = 3
 """Exit code: there is something to do."""
 UNCURED = 4
 """Exit code: nothing to recommend, yet a finding above information stands."""
+SIMULATE_S = 10.0
+Budget = Annotated[
+    float,
+    typer.Option("--budget", metavar="SECONDS", min=0.0, help="time for simulations; 0: none"),
+]
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,18 @@ class Advice:
         return build_plan(self.recommendations, self.window, self.fabric, reasons)
 
 
-def advise(window: Window, source: str, measured: Measured | None = None) -> Advice:
-    """Return what the rules and cures say of a window, and what a change is worth to the job."""
+def advise(
+    window: Window, source: str, measured: Measured | None = None, budget_s: float = 0.0
+) -> Advice:
+    """Return what the rules and cures say of a window, and what a change is worth to the job.
+
+    With a budget the changes are tried, and thresholds searched, on a twin of the fabric.
+    """
     from tuner.advice.outcome.measured import Measured
     from tuner.advice.outcome.money import with_outcome
+    from tuner.advice.prove import prove
     from tuner.advice.recommend import recommend
+    from tuner.cli.progress import counting
     from tuner.diagnosis.diagnose import diagnose
     from tuner.diagnosis.registry import RULES
     from tuner.fabric.graph import build_fabric
@@ -59,6 +71,11 @@ def advise(window: Window, source: str, measured: Measured | None = None) -> Adv
     fabric = build_fabric(window)
     diagnosis = diagnose(window, fabric, RULES)
     recommendations = recommend(diagnosis, window, fabric)
+    if budget_s > 0:
+        with counting("simulating", "runs") as count:
+            recommendations = prove(
+                recommendations, diagnosis, window, fabric, budget_s=budget_s, progress=count
+            )
     valued = with_outcome(recommendations, measured or Measured())
     return Advice(window, fabric, diagnosis, valued, source)
 
@@ -76,6 +93,7 @@ def suggest(
     step_time: StepTime = "",
     communication: Communication = "",
     gpus: Gpus = 0,
+    budget: Budget = SIMULATE_S,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema and end")] = False,
 ) -> None:
     """Name what is wrong and recommend what to change.
@@ -98,7 +116,7 @@ def suggest(
         job = measured_of(measured, step_time, communication, gpus)
     if out is not None and not render:
         raise typer.BadParameter("--out needs --render PLATFORM")
-    advice = _look(tuner, source, since, job)
+    advice = _look(tuner, source, since, job, budget_s=budget)
     plan = advice.plan()
     texts = rendered(plan, render)
     if answer is PlanFormat.table:
@@ -134,9 +152,10 @@ def explain(
         Path | None, typer.Option("--svg", metavar="FILE", help="draw the evidence over time")
     ] = None,
     answer: Answer = Format.table,
+    budget: Budget = SIMULATE_S,
 ) -> None:
     """Show everything about one finding: evidence over time, what would refute it, cure, undo."""
-    advice = _look(tuner, source, since)
+    advice = _look(tuner, source, since, budget_s=budget)
     by_recommendation = [
         rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)
     ]
@@ -171,12 +190,19 @@ def explain(
     print(as_text(document, answer))
 
 
-def _look(tuner: str, source: str, since: str, measured: Measured | None = None) -> Advice:
+def _look(
+    tuner: str,
+    source: str,
+    since: str,
+    measured: Measured | None = None,
+    *,
+    budget_s: float,
+) -> Advice:
     from tuner.cli.options import look
 
     with reporting():
         window, named = look(tuner, source, since)
-        return advise(window, named, measured)
+        return advise(window, named, measured, budget_s)
 
 
 def _document(advice: Advice, plan: Plan) -> Any:

@@ -198,4 +198,15 @@ KNOBS: Final = (
         "or transceiver if it still loses",
         undo="put the former cable or transceiver back",
     ),
+    Knob(
+        name="ecmp_weight",
+        meaning="Weight of a next hop among its equals: its share of the capacity behind it.",
+        unit="",
+        on=("interface",),
+        low=1,
+        high=64,
+        homes=at(eos="neighbor PEER link-bandwidth", sonic="bgp bestpath bandwidth", nvue="ucmp"),
+        disruption="flows move between paths: some packets come out of order once",
+        agrees="every switch that has the same next hops",
+    ),
 )

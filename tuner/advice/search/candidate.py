@@ -16,6 +16,7 @@ from collectors.model.dcqcn import (
     parameters_of_firmware,
 )
 from collectors.model.ecn import EcnThresholds
+from collectors.model.facts import Value
 from simlab.packet.config import Plan
 from simlab.packet.parameters import CongestionControl, EcnAt, Form, SwitchModel
 
@@ -180,9 +181,9 @@ def applied(plan: Plan, candidate: Candidate, line_bps: float) -> Plan:
     return replace(plan, model=model)
 
 
-def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, object]:
+def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, Value]:
     """Return the settings that the chosen candidate changes, by name of the vocabulary."""
-    found: dict[str, object] = {}
+    found: dict[str, Value] = {}
     if chosen.ecn is not None:
         for field in fields(EcnThresholds):
             new = getattr(chosen.ecn, field.name)
