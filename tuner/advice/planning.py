@@ -105,7 +105,7 @@ def build_plan(
     refused: list[Refusal] = []
     conflicts: list[Conflict] = []
     chosen: dict[tuple[Entity, str], Recommendation] = {}
-    for rec in recommendations:
+    for rec in (one for wide in recommendations for one in wide.each()):
         why = _unfit(rec, facts)
         if why:
             refused.append(Refusal(rec.id, rec.knob, rec.scope, why))
