@@ -157,6 +157,7 @@ def search(
     pool += [fit(one) for one in _proposed(bench, current)]
     pool += [fit(one) for one in _around(current, seed)]
     leave = bench.judge(current, len(VARIATIONS))
+    bench.began = time.process_time()  # what came before may have had to compile the engines
     ahead = _halve(bench, list({one.key: one for one in pool if one is not None}.values()))
     _evolve(bench, ahead, fit)
     order = sorted(bench.known.values(), key=lambda one: -one.robust)
