@@ -12,6 +12,7 @@ from tuner.cli import (
     ib,
     model,
     paths,
+    profile,
     record,
     report,
     serve,
@@ -47,6 +48,7 @@ def main(
 
 _COMMANDS: Final[tuple[Callable[..., Any], ...]] = (
     *suggest.COMMANDS,
+    *profile.COMMANDS,
     *whatif.COMMANDS,
     *diagnose.COMMANDS,
     *audit.COMMANDS,

@@ -210,7 +210,9 @@ def _congestion(change: Change, port: Port) -> list[str]:
         }.get(driver, f"the driver {driver} has no DCQCN parameters")
         change.lacks([port], names, why)
         return []
-    netdev, pci = change.attribute(port, "netdev"), _pci(change, port)
+    netdev = change.attribute(port, "netdev")
+    found = f'$(basename "$(readlink -f $SYS/class/net/{netdev}/device)")'
+    pci = _pci(change, port) or found
     ofed, debugfs = f"$SYS/class/net/{netdev}/ecn", f"$SYS/kernel/debug/mlx5/{pci}/cc_params"
     lines = []
     for row in registers_of(change, port):
