@@ -205,8 +205,10 @@ KNOBS: Final = (
         on=("interface",),
         low=1,
         high=64,
-        homes=at(eos="neighbor PEER link-bandwidth", sonic="bgp bestpath bandwidth", nvue="ucmp"),
         disruption="flows move between paths: some packets come out of order once",
         agrees="every switch that has the same next hops",
+        how="give the next hop behind {place} weight {value} in routing (BGP link bandwidth or "
+        "UCMP), or let the switch take weights from what is left of the links behind it",
+        undo="give it weight {current} again",
     ),
 )
