@@ -194,6 +194,8 @@ def render_device(device: DevicePlan, renderer: Renderer) -> Rendered:
     left = [step for step in device.steps if not renderer.knows(step.knob)]
     there, back = change_of(device, steps, "apply"), change_of(device, steps, "undo")
     apply, undo = renderer.write(there), renderer.write(back)
+    if not apply:
+        there.lacks([key[0] for key in there.keys], KNOBS, f"no line of {renderer.title} for it")
     verify = renderer.verify(there) if apply else ""
     missing = [
         Missing(group.first.knob, group.places, _has_not(renderer, group.first))
