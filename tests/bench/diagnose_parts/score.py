@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.model.catalogue import ethernet, interface, rdma
+from collectors.model.catalogue import ethernet, interface, rdma, rdma_errors
 from collectors.model.entities import Entity, wire_of
 from simlab.scenarios.draw import Draw, Truth
 from tuner.diagnosis.finding import Diagnosis, Finding
@@ -15,7 +15,7 @@ LARGEST = (
     interface.PFC_RX_FRAMES, interface.PFC_TX_FRAMES, interface.RX_CRC_ERRORS,
     interface.RX_ERRORS, interface.RX_DROPS, interface.TX_DROPS, interface.QUEUE_DROPS,
     ethernet.PHY_RX_DISCARDS, rdma.RX_ERRORS, rdma.SYMBOL_ERRORS, rdma.TX_WAIT,
-    rdma.OUT_OF_SEQUENCE_RX, rdma.SEQUENCE_NAK_RX, rdma.ACK_TIMEOUTS, rdma.RNR_NAK_RX,
+    rdma.OUT_OF_SEQUENCE_RX, rdma.SEQUENCE_NAK_RX, rdma.ACK_TIMEOUTS, rdma_errors.RNR_NAK_RX,
 )  # fmt: skip
 CONFIDENT = 0.9
 
