@@ -89,7 +89,8 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         s[row + at.PORT_PAUSE_END : row + at.PORT_PAUSE_END + 8] = at.NEVER
         s[row + at.PORT_WATCH_END : row + at.PORT_WATCH_END + 8] = at.NEVER
         if model.infiniband is not None:
-            credit = model.infiniband.credits_bytes
+            own = None if peer in forwarding else model.nic_at(peer).credits_bytes
+            credit = model.infiniband.credits_bytes if own is None else own
             s[row + at.PORT_CREDIT : row + at.PORT_CREDIT + 8] = credit
         for bit in range(9):
             queue = row + at.PORT_QUEUES + bit * at.QUEUE_WORDS

@@ -47,6 +47,10 @@ def _alpha(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     edit.at_switch(entity, lambda switch: replace(switch, alpha=wanted, xoff_bytes=None))
 
 
+def _alpha_exponent(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    _alpha(edit, entity, setting, 2.0 ** number(entity, setting, value))
+
+
 def pfc(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     """PFC priorities of an interface, a switch or a host."""
     if not is_switch_place(entity):
@@ -218,6 +222,7 @@ SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = Mapp
         "kmax_bytes": marking,
         "pmax_ratio": marking,
         "buffer_alpha": _alpha,
+        "buffer_alpha_exponent": _alpha_exponent,
         "pause_threshold_bytes": _of_switch("xoff_bytes"),
         "xoff_bytes": _of_switch("headroom_bytes"),
         "xon_offset_bytes": _of_switch("xon_offset_bytes"),

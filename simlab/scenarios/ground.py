@@ -25,6 +25,7 @@ from simlab.scenarios.draw import Draw
 from simlab.scenarios.job import Job, Pattern
 
 GBPS = 1e9
+IB_ACK_TIMEOUT_S = 16.8e-3  # timeout 12; waits for credit are long, loss is rare
 POLLS = 12
 BUFFER_MIB = 24.0  # of a switch of 100 Gbit/s ports; more for faster ones
 TIGHT_MIB = 6.0  # of a switch that pauses its peers when ECN does not hold the senders back
@@ -70,9 +71,18 @@ def hpcc_ecn(rate_bps: float) -> tuple[EcnAt, ...]:
 
 
 def model_of(rate_bps: float, buffer_mib: float = BUFFER_MIB) -> Model:
-    """Return a sound model: HPCC's DCQCN and ECN, dynamic PFC thresholds, headroom to spare."""
+    """Return a sound model: HPCC's ECN and DCQCN, dynamic PFC thresholds, headroom to spare.
+
+    CNPs are moderated as NICs do, and rates grow by 1 Mbit/s for each Gbit/s of the line, so that
+    they are back within a fraction of a second.
+    """
+    per_gbps = rate_bps / GBPS
+    control = replace(
+        profile("hpcc", rate_bps),
+        cnp_interval_s=4e-6, ai_bps=1e6 * per_gbps, hai_bps=10e6 * per_gbps,
+    )  # fmt: skip
     return Model(
-        congestion=CongestionControl(form=Form.FIRMWARE, dcqcn=profile("hpcc", rate_bps)),
+        congestion=CongestionControl(form=Form.FIRMWARE, dcqcn=control),
         transport=Transport(ack_priority=6, rto_s=1e-3, retry_limit=7),
         switch=SwitchModel(
             buffer_bytes=round(buffer_mib * MIB * rate_bps / (100 * GBPS)),
@@ -146,7 +156,7 @@ def subnet(ground: Ground, credits_bytes: int = 64 * 1024) -> Ground:
         ground.model,
         infiniband=InfinibandLink(credits_bytes=credits_bytes),
         congestion=replace(ground.model.congestion, form=Form.OFF),
-        transport=replace(ground.model.transport, ack_priority=None),
+        transport=replace(ground.model.transport, ack_priority=None, rto_s=IB_ACK_TIMEOUT_S),
     )
     return replace(ground, model=model)
 

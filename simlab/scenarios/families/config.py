@@ -265,16 +265,13 @@ def _headroom(rng: Random) -> Draw:
 
 
 def _alpha(rng: Random) -> Draw:
-    """A spine whose share of the buffer is far smaller than that of its like."""
-    ground = clos(rng, leaves=(3, 4), spines=(2, 3), taper=1.0, rates=(100, 200))
-    sound = ground.draw(all_reduce(ground, rng, ranks=across(ground), qps=4))
-    tier = sound.plan.topology.tier
-    spines = [node for node in sound.plan.topology.switches if tier[node] == 2]
-    spine = sound.names.switch(rng.choice(spines))
-    where = interfaces_of(sound, spine)
+    """A leaf whose share of the buffer is far smaller than that of its like."""
+    sound = contended_draw(rng)
+    leaf = leaf_of_receiver(sound)
+    where = interfaces_of(sound, leaf)
     usual = sound.plan.model.switch.alpha
-    wrong = usual / rng.choice((64, 128, 256))
-    right: list[Entity] = [spine, *where]
+    wrong = usual / rng.choice((16, 32, 64))
+    right: list[Entity] = [leaf, *where]
     return planted(sound, ("unequal-alpha",), right, **turned(where, "buffer_alpha", wrong, usual))
 
 
@@ -283,7 +280,7 @@ def _pool(rng: Random) -> Draw:
     sound = contended_draw(rng)
     leaf = leaf_of_receiver(sound)
     usual = sound.plan.model.switch.buffer_bytes
-    causes = ("pool-exhausted",)
+    causes = ("pfc-before-ecn", "pool-exhausted", "unequal-alpha")
     right: list[Entity] = [leaf, *interfaces_of(sound, leaf)]
     return planted(
         sound, causes, right, **turned([leaf], "pool_size_bytes", round(usual / 8), usual)
@@ -327,7 +324,7 @@ FAMILIES = (
     Family("config-global-pause", "config", "which host", _global_pause),
     Family("config-cnp-class", "config", "burst, speed", _cnp_in_data_class),
     Family("config-headroom", "config", "headroom, burst", _headroom),
-    Family("config-alpha", "config", "which spine, alpha", _alpha),
+    Family("config-alpha", "config", "alpha, burst", _alpha),
     Family("config-pool", "config", "burst, speed", _pool),
     Family("config-watchdog", "config", "detection time, burst", _watchdog),
 )  # fmt: skip

@@ -16,7 +16,16 @@ from simlab.scenarios.families.config import (
     receiver_egress,
 )
 from simlab.scenarios.family import Family, places_of, planted, turned
-from simlab.scenarios.ground import across, all_reduce, clos, contended, contended_clos, subnet
+from simlab.scenarios.ground import (
+    across,
+    all_reduce,
+    clos,
+    contended,
+    contended_clos,
+    incast,
+    one_switch,
+    subnet,
+)
 
 OFF = (False,) * 8
 ON = (True,) * 8
@@ -76,13 +85,27 @@ def _marking(draw: Draw, **wrong: float) -> dict[str, list[Change]]:
 
 def _over_throttled(rng: Random) -> Draw:
     """Marking from the first packets on, and CNPs without pause: rates fall below need."""
-    ground = contended_clos(rng)
-    train, gather = contended(ground, rng)
-    sound = ground.draw(gather, train)
-    low = _marking(sound, kmin_bytes=0.01, kmax_bytes=0.012, pmax_ratio=5.0)
+    ground = one_switch(rng, hosts=(3, 4), rates=(100, 200))
+    sound = ground.draw(incast(ground.topology.hosts, rng))
+    low = _marking(sound, kmin_bytes=0.005, kmax_bytes=0.006, pmax_ratio=5.0)
     egress = receiver_egress(sound)
     right = [egress, *_marking_places(sound), *_nics(sound)]
-    return planted(sound, ("over-throttling",), right, low["fault"], low["cure"])
+    hasty = _everywhere(sound, {"dcqcn_cut_window_s": 1e-6, "dcqcn_cnp_interval_s": 0.0})
+    fault, cure = [*low["fault"], *hasty["fault"]], [*low["cure"], *hasty["cure"]]
+    return planted(sound, ("over-throttling",), right, fault, cure)
+
+
+def _everywhere(draw: Draw, wrong: dict[str, float]) -> dict[str, list[Change]]:
+    """Return fault and cure of DCQCN parameters of all NICs."""
+    usual = draw.plan.model.congestion.dcqcn
+    return {
+        "fault": [Change(p, name, value) for p in _nics(draw) for name, value in wrong.items()],
+        "cure": [
+            Change(port, name, getattr(usual, name.removeprefix("dcqcn_")))
+            for port in _nics(draw)
+            for name in wrong
+        ],
+    }
 
 
 def _slow_recovery(rng: Random) -> Draw:
@@ -95,19 +118,15 @@ def _slow_recovery(rng: Random) -> Draw:
         "dcqcn_ai_bps": 1e6, "dcqcn_hai_bps": 2e6,
         "dcqcn_increase_timer_s": usual.increase_timer_s * rng.choice((4, 8)),
     }  # fmt: skip
-    ports = _nics(sound)
-    fault = [Change(port, name, value) for port in ports for name, value in wrong.items()]
-    cure = [
-        Change(port, name, getattr(usual, name.removeprefix("dcqcn_")))
-        for port in ports
-        for name in wrong
-    ]
-    return planted(sound, ("slow-recovery",), ports, fault, cure)
+    slow = _everywhere(sound, wrong)
+    return planted(sound, ("slow-recovery",), _nics(sound), slow["fault"], slow["cure"])
 
 
 def _saturated(rng: Random) -> Draw:
     """Pmax so small that the queue stays at Kmax."""
-    sound = contended_draw(rng, buffer_mib=24.0)
+    ground = contended_clos(rng, buffer_mib=24.0)
+    train, gather = contended(ground, rng)
+    sound = ground.draw(train, replace(gather, qps=8), busy=0.95)
     weak = _marking(sound, kmin_bytes=4.0, kmax_bytes=8.0, pmax_ratio=0.01)
     egress = receiver_egress(sound)
     places = places_of(sound)
@@ -125,7 +144,8 @@ def _ib_without_control(rng: Random) -> Draw:
     places = places_of(sound)
     egress = receiver_egress(sound)
     right = [
-        egress, egress.switch, *places.around_cable(places.interface(egress) // 2),
+        egress, egress.switch, *interfaces_of(sound, egress.switch),
+        *places.around_cable(places.interface(egress) // 2),
     ]  # fmt: skip
     cure = [
         Change(sound.names.switch(node), "ib_cc_threshold", 8)

@@ -8,7 +8,7 @@ from random import Random
 
 from collectors.model.entities import Entity, Interface, queue
 from simlab.packet.interventions import Intervention, What
-from simlab.packet.parameters import Form
+from simlab.packet.parameters import Form, NicModel
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios.draw import Change, Draw, Truth
 from simlab.scenarios.families.config import contended_draw, gather_of, plain, receiver_egress
@@ -17,7 +17,6 @@ from simlab.scenarios.ground import across, all_reduce, clos, subnet
 from simlab.scenarios.job import Job, Pattern
 
 SLOW = ("slow-receiver", "pause-root")
-IB_SLOW = ("ib-slow-receiver",)
 
 
 def slow_host(draw: Draw, node: int, drain_bps: float, causes: tuple[str, ...] = SLOW) -> Draw:
@@ -123,10 +122,17 @@ def _towards(draw: Draw, egress: Interface) -> tuple[Entity, ...]:
 
 
 def _ib_slow(rng: Random) -> Draw:
+    """An adapter that returns credits late: it never grants more than a packet or two."""
     ground = subnet(clos(rng, taper=2.0))
     sound = ground.draw(all_reduce(ground, rng, ranks=across(ground), qps=8))
     node = rng.choice(sound.jobs[0].ranks)
-    return slow_host(sound, node, ground.rate_bps * rng.uniform(0.2, 0.5), IB_SLOW)
+    places = places_of(sound)
+    few = NicModel(credits_bytes=rng.randint(4300, 6000))
+    model = replace(sound.plan.model, nics={node: few})
+    right = (*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2))
+    cure = (Change(places.names.port(node), "host_repair", True),)
+    plan = replace(sound.plan, model=model)
+    return replace(sound, plan=plan, truths=(Truth(("ib-slow-receiver",), right, cure),))
 
 
 FAMILIES = (

@@ -9,27 +9,32 @@ from collectors.model.entities import Entity
 from simlab.scenarios.draw import Change, Draw, Truth
 from simlab.scenarios.families.config import interfaces_of
 from simlab.scenarios.family import Family
-from simlab.scenarios.ground import across, all_reduce, clos
+from simlab.scenarios.ground import clos
+from simlab.scenarios.job import Job, Pattern
 
 NARROW = ("oversubscription",)
 
 
 def _spread(rng: Random, qps: int) -> Draw:
-    """A ring whose every hop leaves the rack, over uplinks of a fraction of the hosts' rate."""
+    """Partners in other racks, over uplinks of a fraction of the hosts' rate."""
     ground = clos(
         rng, leaves=(2, 4), spines=(2, 4), hosts=(4, 4), taper=rng.choice((0.25, 0.33, 0.4))
     )
-    sound = ground.draw(replace(all_reduce(ground, rng, ranks=across(ground), qps=qps)))
+    rows = ground.leaves()
+    ranks = [node for pair in zip(*rows, strict=True) for node in pair]
+    even = tuple(ranks[: len(ranks) // 2 * 2])
+    job = Job(
+        name="pipeline", pattern=Pattern.PAIRS, ranks=even, qps=qps,
+        size_bytes=rng.randint(2, 4) * 1_000_000,
+    )  # fmt: skip
+    sound = ground.draw(job)
     names = sound.names
-    leaves = [
-        names.switch(node)
-        for node in sound.plan.topology.switches
-        if sound.plan.topology.tier[node] == 1
-    ]
-    right: list[Entity] = [names.switch(node) for node in sound.plan.topology.switches]
+    topology = sound.plan.topology
+    leaves = [names.switch(node) for node in topology.switches if topology.tier[node] == 1]
+    right: list[Entity] = [names.switch(node) for node in topology.switches]
     right += [i for leaf in leaves for i in interfaces_of(sound, leaf)]
-    compact = tuple(names.host(host) for row in ground.leaves() for host in row)
-    cure = (Change(names.port(sound.jobs[0].ranks[0]), "rank_order", compact),)
+    compact = tuple(names.host(host) for row in rows for host in row if host in even)
+    cure = (Change(names.port(even[0]), "rank_order", compact),)
     return replace(sound, truths=(Truth(NARROW, tuple(right), cure),))
 
 
