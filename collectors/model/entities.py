@@ -42,6 +42,12 @@ def _text(*parts: str | int) -> str:
     return "/".join([_quoted(str(part)) for part in parts])
 
 
+def _kept(entity: Port | Interface | Slot | Link, value: int) -> int:
+    """Keep the hash of an entity in it: what nests would be hashed anew at each look-up."""
+    object.__setattr__(entity, "_hash", value or 1)
+    return value or 1
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """A machine with RDMA devices."""
@@ -70,6 +76,13 @@ class Port:
 
     device: Device
     number: int
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.device, self.number)))
+
+    def __reduce__(self) -> tuple[type[Port], tuple[object, ...]]:
+        return Port, (self.device, self.number)
 
     def __str__(self) -> str:
         return _text("port", self.device.host, self.device.key, self.number)
@@ -103,6 +116,13 @@ class Interface:
 
     switch: Switch
     name: str
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.switch, self.name)))
+
+    def __reduce__(self) -> tuple[type[Interface], tuple[object, ...]]:
+        return Interface, (self.switch, self.name)
 
     def __str__(self) -> str:
         return _text("interface", self.switch.key, self.name)
@@ -119,6 +139,13 @@ class Slot:
     parent: Wire | Switch
     kind: SlotKind
     index: int
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.parent, self.kind, self.index)))
+
+    def __reduce__(self) -> tuple[type[Slot], tuple[object, ...]]:
+        return Slot, (self.parent, self.kind, self.index)
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.index}/{self.parent}"
@@ -151,6 +178,13 @@ class Link:
 
     a: Wire
     b: Wire
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.a, self.b)))
+
+    def __reduce__(self) -> tuple[type[Link], tuple[object, ...]]:
+        return Link, (self.a, self.b)
 
     def __str__(self) -> str:
         return _text("link", str(self.a), str(self.b))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from collectors.model.entities import Port
 from tuner.diagnosis.once import once
@@ -47,6 +48,7 @@ def _connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
     return tuple(made)
 
 
+@lru_cache(maxsize=1 << 17)
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return an address, one mapped into IPv6 as IPv4; None for what is none or link-local."""
     try:

@@ -2,7 +2,7 @@
 
 Each host reads RDMA counters, interface counters and ethtool statistics of 8 ports every ten
 seconds; the switches are polled every thirty seconds, 32 of them by each poller. Counters grow
-unevenly at a third of line rate, and three known faults are planted.
+at a third of line rate, and three known faults are planted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ START_NS: Final = 1_800_000_000 * 10**9
 STEP_NS: Final = 10 * 10**9
 POLL_STEPS: Final = 3  # a switch is polled at every third step
 POLLER_SWITCHES: Final = 32
+IN_USE: Final = (0, LOSSLESS, 6)  # priorities whose statistics are read: other traffic, RoCE, CNPs
 LOAD: Final = 0.3
 FRAME: Final = 4200.0
 STARVED, NARROW, UNGUARDED = 70, 100, 130
@@ -112,13 +113,16 @@ class _Source:
         counted = self.step * random.uniform(1e3, 1e5, len(cells))
         self.values = (np.array(begin) + counted).astype(np.uint64)
         self._moving = np.flatnonzero(self.step)
+        self._bursty = collector == "sysfs"  # the ends of a cable count alike
 
     def at(self, at_ns: int, seq: int, random: np.random.Generator, steps: int) -> pb.Item:
         """Return the batch of a pass, and let the counters grow."""
         batch = self.item.batch
         batch.seq, batch.at_ns, batch.mono_ns = seq, at_ns, 10**15 + at_ns - START_NS
-        noise = random.uniform(0.97 * steps, 1.03 * steps, len(self._moving))
-        self.values[self._moving] += (self.step[self._moving] * noise).astype(np.uint64)
+        grown = self.step[self._moving] * steps
+        if self._bursty:
+            grown *= random.uniform(0.9, 1.1, len(grown))
+        self.values[self._moving] += grown.astype(np.uint64)
         del batch.ints[:]
         batch.ints.extend(self.values)
         return self.item
@@ -136,7 +140,7 @@ def _host_sources(clos: Clos, number: int, random: np.random.Generator) -> list[
         "netdev": [(netdev, _NETDEV) for netdev in netdevs],
         "ethtool": [
             *((netdev, _WHOLE) for netdev in netdevs),
-            *((priority(n, p), _PER_PRIORITY) for n in netdevs for p in range(8)),
+            *((priority(n, p), _PER_PRIORITY) for n in netdevs for p in IN_USE),
         ],
     }
     agent = clos.host(number)

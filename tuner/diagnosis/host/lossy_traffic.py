@@ -31,15 +31,14 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
         lossless = roce.lossless
         sent = telemetry.growth(rdma.TX_BYTES.name, roce.port)
         by_priority = _by_priority(telemetry, roce)
-        if not lossless or sent is None or sent.total < MIN_BYTES or len(by_priority) < 8:
+        known = lossless is not None and lossless < by_priority.keys()
+        if not lossless or not known or sent is None or sent.total < MIN_BYTES:
             continue
         judged = True
         kept = sum(by_priority[p].total for p in lossless)
         lossy = {p: growth for p, growth in by_priority.items() if p not in lossless}
-        fullest = max(lossy, key=lambda p: lossy[p].total) if lossy else None
-        if fullest is None or kept > EMPTY * sent.total:
-            continue
-        if lossy[fullest].total >= MOSTLY * sent.total:
+        fullest = max(lossy, key=lambda p: lossy[p].total)
+        if kept <= EMPTY * sent.total and lossy[fullest].total >= MOSTLY * sent.total:
             findings.append(_finding(rule, roce, sent, by_priority, fullest, lossless))
     missing = () if judged else (MISSING, "PFC, RDMA bytes and bytes by priority of a NIC")
     return verdict(rule, findings, judged=judged, missing=missing)
