@@ -15,6 +15,7 @@ from collectors.model.entities import display
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.words import clock, effect, value
 from tuner.cli.curves import Curve, span_of, sparkline
+from tuner.diagnosis.changes import Changes
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
 from tuner.diagnosis.host.checks import CHECKS
 
@@ -157,6 +158,27 @@ def over_time(curves: Sequence[Curve]) -> RenderableType:
         most = value(float(curve.values.max()), curve.unit)
         table.add_row(name, sparkline(curve, since_ns, until_ns, COURSE), most)
     return table
+
+
+def level_changes(changes: Changes) -> RenderableType:
+    """Return when the evidence changed its level, and after what."""
+    table = Table(title="Changes of level", title_justify="left", expand=True)
+    table.add_column("at", no_wrap=True)
+    table.add_column("metric", ratio=1)
+    table.add_column("per second", justify="right", no_wrap=True)
+    table.add_column("shortly after", ratio=1)
+    for change in changes.changes:
+        table.add_row(
+            clock(change.at_ns).split()[1],
+            plain(f"{change.metric.removesuffix('_total')}\n{display(change.entity)}"),
+            f"{change.before:,.4g} → {change.after:,.4g}",
+            plain(change.follows.what if change.follows else ""),
+        )
+    if not any(change.follows for change in changes.changes):
+        return table
+    words = "not by chance" if changes.linked else "which chance may do, too"
+    told = f"{words}: {changes.by_chance:.2g} is the chance of as many after events"
+    return Group(table, Text(told, style="dim"))
 
 
 def recommendation(rec: Recommendation) -> RenderableType:

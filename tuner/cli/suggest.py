@@ -166,8 +166,10 @@ def explain(
         fail(f"{finding}: no such finding, or not one alone; there are: {known}")
     cures = [rec for rec in advice.recommendations if chosen.id in rec.because]
     from tuner.cli.curves import curves_of, write_svg
+    from tuner.diagnosis.changes import changes_of
 
     curves = curves_of(advice.window, chosen.evidence)
+    changes = changes_of(advice.window, chosen.evidence)
     if svg is not None:
         with reporting():
             if not curves:
@@ -179,6 +181,8 @@ def explain(
         show.console().print(show.explanation(chosen, cures))
         if curves:
             show.console().print(show.over_time(curves))
+        if changes.changes:
+            show.console().print(show.level_changes(changes))
         return
     from tuner.advice.document import finding_document, recommendation_document
 
@@ -186,6 +190,17 @@ def explain(
         "schema": "fabric-tuner/explain/1",
         "finding": finding_document(chosen),
         "recommendations": [recommendation_document(rec) for rec in cures],
+        "changes": [
+            {
+                "at_ns": change.at_ns,
+                "metric": change.metric,
+                "place": str(change.entity),
+                "before_per_second": change.before,
+                "after_per_second": change.after,
+                "follows": change.follows.what if change.follows else "",
+            }
+            for change in changes.changes
+        ],
     }
     print(as_text(document, answer))
 
