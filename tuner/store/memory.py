@@ -254,7 +254,7 @@ class MemoryStore:
 
     def _times(
         self, batch: pb.Batch, route: _Route, numbers: Numbers
-    ) -> tuple[int, int, Ints, Ints, Ints]:
+    ) -> tuple[int, int, Ints | int, Ints | int, Ints]:
         boots = self._boots.setdefault(batch.agent, {})
         boot = boots.setdefault(batch.boot_id, len(boots))
         incarnation = route.incarnations.get(batch.boot_id)
