@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tuner.store.window import Window
 
 _MOST_PAIRS = 64
+_MOST_NAMES = 6
 
 
 def paths(
@@ -32,7 +33,7 @@ def paths(
 
     Where a switch's hash fields, seed and algorithm are known, the member is predicted by the
     published function; devices may order bits and members otherwise. Else all candidates are
-    shown, and why. Without known queue pairs: the candidates of every pair of ports.
+    shown, and why. Without known queue pairs: the candidates of each rail.
     """
     from tuner.fabric.graph import build_fabric
 
@@ -88,8 +89,11 @@ def _rows(
         yield pair, router.path(fabric.attached(begin), fabric.attached(end), flow, window)
     if count:
         return
+    names = {port.device.name for port in begins} & {port.device.name for port in ends} - {""}
     for begin in begins:
         for end in ends:
+            if names and begin.device.name != end.device.name:
+                continue  # rails keep to themselves
             yield None, router.path(fabric.attached(begin), fabric.attached(end), None, window)
 
 
@@ -119,7 +123,7 @@ def _show(rows: list[tuple[QueuePairFact | None, Path]], a: str, b: str) -> None
             "predicted" if any(hop.how == "predicted" for hop in path.hops) and path.whole
             else "only one" if path.whole else "candidates",
         )  # fmt: skip
-        reasons |= {f"{display(hop.switch)}: {hop.why}": None for hop in path.hops if hop.why}
+        reasons |= {f"{_at(hop)}: {hop.why}": None for hop in path.hops if hop.why}
     console = show.console()
     console.print(table)
     if len(rows) > _MOST_PAIRS:
@@ -128,14 +132,19 @@ def _show(rows: list[tuple[QueuePairFact | None, Path]], a: str, b: str) -> None
         console.print(show.plain(reason, style="dim"))
 
 
-def _words(hop: Hop) -> str:
+def _at(hop: Hop) -> str:
     from collectors.model.entities import display
 
-    names = [wire.name for wire in hop.out]
-    if len(names) == 1:
-        return f"{display(hop.switch)} {names[0]}"
-    more = f"... {len(names)} in all" if len(names) > 6 else ""
-    return f"{display(hop.switch)} one of {', '.join(names[:6])}{more}"
+    first = display(hop.switches[0])
+    return first if len(hop.switches) == 1 else f"one of {len(hop.switches)}, as {first},"
+
+
+def _words(hop: Hop) -> str:
+    names = list(dict.fromkeys(wire.name for wire in hop.out))
+    if len(hop.out) == 1:
+        return f"{_at(hop)} {names[0]}"
+    more = f"... {len(hop.out)} ways in all" if len(hop.out) > _MOST_NAMES else ""
+    return f"{_at(hop)} by one of {', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def _plain(pair: QueuePairFact | None, path: Path) -> dict[str, Any]:
@@ -149,8 +158,8 @@ def _plain(pair: QueuePairFact | None, path: Path) -> dict[str, Any]:
         "whole": path.whole,
         "hops": [
             {
-                "switch": display(hop.switch),
-                "out": [wire.name for wire in hop.out],
+                "switches": [display(switch) for switch in hop.switches],
+                "out": [display(wire) for wire in hop.out],
                 "how": hop.how,
                 "why": hop.why,
             }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -45,6 +45,7 @@ _FIELDS: Final[Mapping[str, HashField]] = {
 _ALGORITHMS: Final = {
     re.sub(r"[^a-z0-9]", "", algorithm.value): algorithm for algorithm in HashAlgorithm
 }
+_MOST_HOPS: Final = 64
 _SPRAYED: Final = ("per_packet", "flowlet", "adaptive")
 
 
@@ -57,9 +58,12 @@ class Settings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """The way out of one switch. out: the interface, or all candidates. why: in words."""
+    """The way out of a switch, or of all switches that the flow may be at by then.
 
-    switch: Switch
+    out: the interface, or all candidates. why: in words.
+    """
+
+    switches: tuple[Switch, ...]
     out: tuple[Interface, ...]
     how: How
     why: str = ""
@@ -67,7 +71,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """From one end of a flow to the other; hops end where several candidates part."""
+    """From one end of a flow to the other."""
 
     begin: Wire
     end: Wire
@@ -112,29 +116,29 @@ class Router:
     def path(self, begin: Wire, end: Wire, flow: FlowKey | None, settings: Settings) -> Path:
         """Return the way of a flow as far as it can be told; None: of any flow."""
         entry = self._fabric.peer(begin)
+        at: tuple[Switch, ...] = (entry.switch,) if isinstance(entry, Interface) else ()
         hops: list[Hop] = []
-        while isinstance(entry, Interface) and len(hops) < 64:
-            hop = self._hop(entry.switch, end, flow, settings)
+        while at and len(hops) < _MOST_HOPS:
+            hop = _joined([self._hop(switch, end, flow, settings) for switch in at])
             if not hop.out:
                 break
             hops.append(hop)
-            if hop.how == "candidates":
-                break
-            entry = self._fabric.peer(hop.out[0])
+            entries = [self._fabric.peer(wire) for wire in hop.out]
+            at = tuple(dict.fromkeys(e.switch for e in entries if isinstance(e, Interface)))
         return Path(begin, end, tuple(hops))
 
     def _hop(self, at: Switch, end: Wire, flow: FlowKey | None, settings: Settings) -> Hop:
         out = self.exits(at, end)
         if len(out) < 2:
-            return Hop(at, out, "only")
+            return Hop((at,), out, "only")
         if flow is None:
-            return Hop(at, out, "candidates", "no queue pair is known")
+            return Hop((at,), out, "candidates", "no queue pair is known")
         spec = hash_spec(settings.settings(at))
         if isinstance(spec, str):
-            return Hop(at, out, "candidates", spec)
+            return Hop((at,), out, "candidates", spec)
         chosen = out[choose_member(flow, len(out), spec)]
         why = f"{spec.algorithm.value} as published, one of {len(out)} in order of name"
-        return Hop(at, (chosen,), "predicted", why)
+        return Hop((at,), (chosen,), "predicted", why)
 
     def _distances(self, to: Switch) -> dict[Switch, int]:
         found = self._hops.get(to)
@@ -150,6 +154,15 @@ class Router:
                             after.append(other)
                 ring = after
         return found
+
+
+def _joined(hops: Sequence[Hop]) -> Hop:
+    """Return the hop of several switches of which the flow is at one."""
+    if len(hops) == 1:
+        return hops[0]
+    out = tuple(dict.fromkeys(wire for hop in hops for wire in hop.out))
+    why = next((hop.why for hop in hops if hop.how == "candidates"), "")
+    return Hop(tuple(switch for hop in hops for switch in hop.switches), out, "candidates", why)
 
 
 def hash_spec(settings: Mapping[str, Setting]) -> HashSpec | str:

@@ -109,7 +109,9 @@ def test_what_cannot_be_predicted_is_candidates_with_the_reason(name, value, why
         made.telemetry.put(leaf, name, value)
     path = Router(made.fabric).path(made.netdev(0), made.netdev(5), FLOW, made.telemetry)
     assert not path.whole
-    assert len(path.hops) == 1
+    assert [hop.how for hop in path.hops][:2] == ["candidates", "candidates"]
+    assert {switch.name for switch in path.hops[1].switches} == {"spine00", "spine01"}
+    assert path.hops[-1].out == (made.leaf_port(5),)
     assert [wire.name for wire in path.hops[0].out] == ["up0", "up1"]
     assert why in path.hops[0].why
 

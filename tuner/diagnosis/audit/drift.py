@@ -132,7 +132,7 @@ def _finding(rule: Rule, name: str, box: Entity, odd: list[_Odd]) -> Finding:
     places = [item.entity for item in odd]
     return found(
         rule, subject, severity, 0.5 + first.share / 3,
-        f"{name} of {names(places, 3)} is {_text(first.value)}, {first.share:.0%} of "
+        f"{name} of {names(places, 3)} is {_text(first.value)}, {_percent(first.share)} of "
         f"{first.role} have {_text(first.usual)}",
         [
             Evidence(
@@ -143,6 +143,11 @@ def _finding(rule: Rule, name: str, box: Entity, odd: list[_Odd]) -> Finding:
         ],
         affected=places[:32],
     )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    """Return a share that is not all, never rounded up to it."""
+    return f"{int(share * 1000) / 10:g}%"
 
 
 def _text(value: Value) -> str:
