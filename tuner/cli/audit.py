@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from tuner.cli.concern import (
+    CablesOption,
     HostOption,
     JobOption,
     JobsOption,
     LinkOption,
     concern_of,
+    fabric_of,
 )
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, look, reporting
 from tuner.cli.suggest import as_text
@@ -34,6 +36,7 @@ def audit(
     link: LinkOption = "",
     job: JobOption = "",
     jobs: JobsOption = None,
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
     """Check configuration along cables and paths and against the fleet; no counters needed.
@@ -44,11 +47,10 @@ def audit(
     """
     from tuner.diagnosis.audit.registry import AUDIT
     from tuner.diagnosis.diagnose import diagnose
-    from tuner.fabric.graph import build_fabric
 
     with reporting():
         window, named = look(tuner, source, since)
-        fabric = build_fabric(window)
+        fabric = fabric_of(window, cables)
         concern = concern_of(window, fabric, host, link, job, jobs)
         result = diagnose(window, fabric, AUDIT)
     chosen = [finding for finding in result.findings if concern.covers(finding)]

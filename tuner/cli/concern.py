@@ -12,6 +12,7 @@ from collectors.model.entities import Entity, Link, display, host_of, wire_of
 from collectors.model.errors import ConfigInvalid
 
 if TYPE_CHECKING:
+    from collectors.model.facts import Neighbour
     from tuner.diagnosis.finding import Finding
     from tuner.fabric.graph import Fabric
     from tuner.store.window import Window
@@ -29,6 +30,32 @@ JobsOption = Annotated[
         "--jobs", metavar="FILE", help="host lists of jobs: Slurm's form, YAML, or kubectl's JSON"
     ),
 ]
+
+
+CablesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cables",
+        metavar="FILE",
+        help="cables as planned: `leaf1 Ethernet1 h1 eth0` a line, Graphviz, or topology's JSON",
+    ),
+]
+
+
+def fabric_of(window: Window, cables: Path | None) -> Fabric:
+    """Return the fabric of a window and of a topology file. Raises Unavailable, Malformed."""
+    from tuner.fabric.graph import build_fabric
+
+    return build_fabric(window, listed(window, cables))
+
+
+def listed(window: Window, cables: Path | None) -> list[Neighbour]:
+    """Return the claims of a topology file, none without one. Raises as `fabric_of`."""
+    if cables is None:
+        return []
+    from tuner.fabric.cables import claims, read_cables
+
+    return claims(read_cables(cables), window.known_entities())
 
 
 @dataclass(frozen=True)

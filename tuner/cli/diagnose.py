@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tuner.cli.concern import HostOption, JobOption, JobsOption, LinkOption, concern_of
+from tuner.cli.concern import (
+    CablesOption,
+    HostOption,
+    JobOption,
+    JobsOption,
+    LinkOption,
+    concern_of,
+    fabric_of,
+    listed,
+)
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, look, reporting
 from tuner.cli.suggest import as_text
 
@@ -31,6 +40,7 @@ def diagnose(
     link: LinkOption = "",
     job: JobOption = "",
     jobs: JobsOption = None,
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
     """Name what is wrong, without advice; also what could not be judged and why.
@@ -41,11 +51,10 @@ def diagnose(
     from tuner.cli import show
     from tuner.diagnosis.diagnose import diagnose as run_rules
     from tuner.diagnosis.registry import RULES
-    from tuner.fabric.graph import build_fabric
 
     with reporting():
         window, named = look(tuner, source, since)
-        fabric = build_fabric(window)
+        fabric = fabric_of(window, cables)
         concern = concern_of(window, fabric, host, link, job, jobs)
         result = run_rules(window, fabric, RULES)
     chosen = [finding for finding in result.findings if concern.covers(finding)]
@@ -102,6 +111,7 @@ def topology(
     source: Source = "",
     since: Since = "",
     jobs: JobsOption = None,
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
     """Show cables, which eye saw them, conflicts and holes in what is known, and jobs."""
@@ -113,9 +123,10 @@ def topology(
 
     with reporting():
         window, _ = look(tuner, source, since)
-        fabric = build_fabric(window)
+        planned = listed(window, cables)
+        fabric = build_fabric(window, planned)
         lists = read_host_lists(jobs) if jobs is not None else None
-    seen = seen_by(resolved(window))
+    seen = seen_by(resolved(window, planned))
     rows = [
         {"a": display(cable.a), "b": display(cable.b), "seen_by": seen.get(cable, "")}
         for cable in sorted(fabric.links(), key=str)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.concern import CablesOption, fabric_of
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, look, reporting
 from tuner.cli.suggest import as_text
 
@@ -27,6 +28,7 @@ def paths(
     tuner: TunerAddress = "",
     source: Source = "",
     since: Since = "",
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
     """Show the path of each queue pair from A to B, switch by switch.
@@ -35,11 +37,9 @@ def paths(
     published function; devices may order bits and members otherwise. Else all candidates are
     shown, and why. Without known queue pairs: the candidates of each rail.
     """
-    from tuner.fabric.graph import build_fabric
-
     with reporting():
         window, _ = look(tuner, source, since)
-        fabric = build_fabric(window)
+        fabric = fabric_of(window, cables)
     ends = {text: _ports(fabric, text) for text in (a, b)}
     for text, found in ends.items():
         if not found:
