@@ -154,7 +154,12 @@ class Switchboard:
         )
         wanted = Wanted(target.include, target.exclude)
         options = Options(
-            wanted.wants, interval_s, poll=row.poll, paths=row.paths, aliases=self._alias(target)
+            wanted.wants,
+            interval_s,
+            poll=row.poll,
+            settings_s=row.settings,
+            paths=row.paths,
+            aliases=self._alias(target),
         )
         return Subscriber(target.switch, platform, dial, options)
 

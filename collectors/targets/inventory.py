@@ -62,7 +62,8 @@ class TlsFiles(Struct, frozen=True, forbid_unknown_fields=True):
 class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     """gNMI of a target; tls null is plain text. paths: instead of the platform's own.
 
-    poll: asks by POLL instead of STREAM, for targets that do SAMPLE badly.
+    poll: asks by POLL instead of STREAM, for targets that do SAMPLE badly. settings: seconds
+    between looks at the OpenConfig configuration, 0 for never.
     """
 
     credentials: str = ""
@@ -72,6 +73,7 @@ class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     max_message_bytes: Annotated[int, Meta(ge=1 << 16)] = 64 << 20
     on_change_only: bool = False
     poll: bool = False
+    settings: Annotated[float, Meta(ge=0, le=86400)] = 600.0
     gzip: bool = False
     paths: tuple[str, ...] = ()
 
