@@ -8,7 +8,17 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Entity, Interface, Netdev, Port, Slot, kind_of, wire_of
+from collectors.model.entities import (
+    Entity,
+    Interface,
+    Netdev,
+    Port,
+    Slot,
+    Switch,
+    host_of,
+    kind_of,
+    wire_of,
+)
 from collectors.model.facts import Setting, Value
 from tuner.advice.twin.change import Assignment
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -53,8 +63,9 @@ def usual(
 ) -> tuple[Value, str] | None:
     """Return the value that most of the like of a place have, and how many of how many.
 
-    The like are of the same kind, number, speed and far end (host or switch); where three of
-    them have no majority, those of the same kind and number.
+    The like are of the same kind, number, speed and far end (host or switch); where two of them
+    have no majority, those of the same kind and number, then of the same number. Other devices
+    are asked first: a whole switch may be wrong.
     """
     everywhere = telemetry.setting_all(name)
     speeds = telemetry.setting_all("speed_bps")
@@ -65,20 +76,29 @@ def usual(
         far = fabric.peer(wire) if wire is not None else None
         return (*_kind(entity), speed.value if speed else None, isinstance(far, Interface))
 
-    for like in (trait, _kind):
-        wanted = like(place)
-        values = Counter(
-            setting.value
-            for entity, setting in everywhere.items()
-            if entity != place and like(entity) == wanted
-        )
-        total = sum(values.values())
-        if total < 2:
-            continue
-        value, times = values.most_common(1)[0]
-        if times * 2 > total:
-            return value, f"{times} of {total} of its like have it"
+    own = _device(place)
+    others = [(entity, s.value) for entity, s in everywhere.items() if entity != place]
+    for like in (trait, _kind, _number):
+        alike = [(entity, value) for entity, value in others if like(entity) == like(place)]
+        elsewhere = [(entity, value) for entity, value in alike if _device(entity) != own]
+        for group in (elsewhere, alike):
+            if len(group) < 2:
+                continue
+            value, times = Counter(value for _, value in group).most_common(1)[0]
+            if times * 2 > len(group):
+                return value, f"{times} of {len(group)} of its like have it"
     return None
+
+
+def _device(entity: Entity) -> object:
+    if isinstance(entity, Switch):
+        return entity
+    wire = wire_of(entity)
+    return wire.switch if isinstance(wire, Interface) else host_of(entity)
+
+
+def _number(entity: Entity) -> object:
+    return entity.index if isinstance(entity, Slot) else None
 
 
 def _kind(entity: Entity) -> tuple[object, ...]:

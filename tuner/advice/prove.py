@@ -28,8 +28,12 @@ from tuner.diagnosis.finding import Diagnosis, Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
 HARM: Final = 1.02  # times the job time: worse than this is not recommended
+RISK: Final = 1.05  # the same, of any N, RTT and burst around the estimate, for the search
 WORTH: Final = 0.99  # times the job time: what changes less is left alone, if nothing is broken
+FAITHFUL: Final = 0.25  # of the time seen: a twin further off does not speak against mending
+DEFECTS: Final = ("link", "config", "host")
 KNOBS_ONLY: Final = ("balance", "control_loop", "placement")  # sections that name no defect
+CURED: Final = 0.97  # times the job time: a cause is mended; thresholds wait for another look
 GAIN: Final = 0.03  # of job time: less is not worth new thresholds for a whole fleet
 CALM: Final = 0.05  # of time paused less: worth them, too
 TRIED_ON: Final = 3  # variations of N, RTT and burst
@@ -45,6 +49,18 @@ class _Trial:
     twin: Twin
     seed: int
     accepted: list[Assignment] = field(default_factory=list)
+    cured: bool = False
+
+    def __post_init__(self) -> None:
+        """Tell whether the twin does what was seen: takes about as long for the same bytes."""
+        seen = self.twin.seen.seconds * self.twin.load.share
+        took = self.twin.run(seed=self.seed).job_s
+        self.faithful = seen > 0 and abs(took / seen - 1) < FAITHFUL
+
+    def vetoes(self, found: Comparison, section: str) -> bool:
+        """Tell whether a change does harm on the twin; against a defect only a faithful one can."""
+        harmful = found.job_ratios[0] > HARM
+        return harmful and (self.faithful or section not in DEFECTS)
 
     def now(self) -> Twin:
         """Return the twin with everything that was accepted."""
@@ -85,10 +101,22 @@ def prove(
         return made
     trial = _Trial(telemetry, fabric, twin, seed)
     kept: list[Recommendation] = []
-    for group in _by_cause(made).values():
-        kept += _judged(trial, group, findings.get(group[0].because[0]))
+    groups = list(_by_cause(made).values())
+    defects = [g for g in groups if not _is_optional(findings.get(g[0].because[0]), g)]
+    joint = [change for group in defects for change in _changes(group)]
+    # Defects are mended together where that does no harm: one of several alone may do.
+    found = trial.tried(joint) if joint and len(defects) > 1 else None
+    together = found is not None and not trial.vetoes(found, "config")
+    if found is not None and together:
+        trial.accepted += joint
+        trial.cured = found.job_ratios[0] < CURED
+        for group in defects:
+            kept += _told(group, found, trial)
+    for group in groups:
+        if not (together and group in defects):
+            kept += _judged(trial, group, findings.get(group[0].because[0]))
     left = budget_s - (time.monotonic() - began)
-    if tuned and left > 0:
+    if tuned and left > 0 and not trial.cured:
         kept = _searched(trial, kept, tuned, left, weights, progress)
     return tuple(kept)
 
@@ -118,25 +146,48 @@ def _by_cause(made: Sequence[Recommendation]) -> Mapping[str, list[Recommendatio
     return groups
 
 
-def _judged(
-    trial: _Trial, group: Sequence[Recommendation], finding: Finding | None
-) -> list[Recommendation]:
-    """Return the recommendations of one cause with what the twin says of them together."""
-    changes = [
+def _is_optional(finding: Finding | None, group: Iterable[Recommendation]) -> bool:
+    """Tell whether a cause is no defect, only values that could be better.
+
+    A cure that is less sure than its finding is a closed form's guess of better values.
+    """
+    if finding is None:
+        return False
+    unsure = any(rec.confidence < finding.confidence for rec in group)
+    return finding.section in KNOBS_ONLY or (finding.rule in TUNED and unsure)
+
+
+def _changes(group: Iterable[Recommendation]) -> list[Assignment]:
+    return [
         Assignment(rec.knob, rec.proposed, place)
         for rec in group
         if shows(rec.knob)
         for place in rec.places
     ]
+
+
+def _judged(
+    trial: _Trial, group: Sequence[Recommendation], finding: Finding | None
+) -> list[Recommendation]:
+    """Return the recommendations of one cause with what the twin says of them together."""
+    changes = _changes(group)
     if not changes:
         return [replace(rec, missing=(*rec.missing, _UNSEEN)) for rec in group]
     found = trial.tried(changes)
     section = "" if finding is None else finding.section
-    if found.job_ratios[0] > HARM and section != "link":
+    if trial.vetoes(found, section) and section != "link":
         return []
-    if section in KNOBS_ONLY and not _helps(found):
+    if _is_optional(finding, group) and trial.faithful and not _helps(found):
         return []
     trial.accepted += changes
+    trial.cured |= found.job_ratios[0] < CURED
+    return _told(group, found, trial)
+
+
+def _told(
+    group: Iterable[Recommendation], found: Comparison, trial: _Trial
+) -> list[Recommendation]:
+    """Return recommendations with simulated effects, or with why they have none."""
     effects = tuple(found.effects(trial.twin.assumed, share=trial.twin.load.share))
     return [
         replace(rec, effects=(*effects, *rec.effects))
@@ -167,7 +218,10 @@ def _searched(
         progress=progress,
     )  # fmt: skip
     found_worth = Comparison(found.current.runs, found.best.runs)
-    faster = 1 - found_worth.job_ratios[0] > GAIN
+    ratios = found_worth.job_ratios
+    if max(ratios) > RISK:
+        return kept
+    faster = sum(ratios) / len(ratios) < 1 - GAIN
     calmer = found.current.runs[0].paused_ratio - found.best.runs[0].paused_ratio > CALM
     if not found.worth_it or not (faster or calmer):
         return kept

@@ -58,7 +58,7 @@ def spread_out(
     pairs = flows[0] / max(flows[1], 1)
     if pairs >= WISH:
         return
-    wanted = min(WISH, 2 ** max(2, round(pairs).bit_length() + 1))
+    wanted = 8 if pairs < 4 else WISH
     yield from _for_hosts(
         finding, telemetry, "qps_per_connection", max(1, round(pairs)), wanted,
         f"{wanted} queue pairs for each connection: more flows, more even", effects,

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from collectors.model.entities import Entity, Link, display
+from collectors.model.entities import Entity, Link, display, kind_of
 from collectors.model.facts import Setting, Value
+from collectors.model.roce import Ecn, tclass_of_dscp
 from tuner.advice.cure import Cure, end_of_loss, recommend_change
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.norm import around, held, wanted
+from tuner.advice.norm import around, held, usual, wanted
 from tuner.advice.recommendation import Recommendation, Risk
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -36,6 +37,10 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "pfc-priority": (*_PFC, "dscp_to_priority"),
         "nic-buffer-overflow": _PFC,
         "traffic-class": _MAPS,
+        "class-mismatch": _MAPS,
+        "shared-class": _MAPS,
+        "adaptive-retransmission-off": ("adaptive_retransmission",),
+        "slow-restart": ("slow_restart",),
         "cnp-class": _CNP,
         "reaction-off": _REACTION,
         "cnp-feedback": (*_REACTION, *_CNP),
@@ -80,12 +85,40 @@ def aligned(
     for places in (subject, [place for place in others if place not in subject]):
         found = list(_odd(telemetry, fabric, names, places))
         if found:
+            found += _equally_wrong(telemetry, fabric, found)
             yield from _grouped(finding, telemetry, fabric, found)
             return
 
 
 def _parts(subject: Entity) -> list[Entity]:
     return [subject.a, subject.b] if isinstance(subject, Link) else [subject]
+
+
+def _equally_wrong(telemetry: Telemetry, fabric: FabricView, found: list[Odd]) -> list[Odd]:
+    """Return the other places that are wrong in the same way: all hosts of a job, say."""
+    known = {(name, entity) for name, entity, *_ in found}
+    more: dict[tuple[str, Entity], Odd] = {}
+    for name, place, now, value, why in found:
+        for entity, setting in telemetry.setting_all(name).items():
+            if kind_of(entity) != kind_of(place) or setting.value != now.value:
+                continue
+            better = wanted(telemetry, fabric, name, entity, setting.value)
+            if (name, entity) not in known and better is not None and better[0] == value:
+                more.setdefault((name, entity), (name, entity, setting, value, why))
+    return list(more.values())
+
+
+def drifted(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView, names: Iterable[str]
+) -> Iterable[Recommendation]:
+    """Yield the changes that bring every place of the fabric to what most of its like have."""
+    odd: list[Odd] = []
+    for name in names:
+        for entity, setting in telemetry.setting_all(name).items():
+            found = usual(telemetry, fabric, name, entity)
+            if found is not None and found[0] != setting.value:
+                odd.append((name, entity, setting, *found))
+    yield from _grouped(finding, telemetry, fabric, odd)
 
 
 Odd = tuple[str, Entity, Setting, Value, str]
@@ -129,7 +162,12 @@ def _grouped(
 
 
 def as_knob(name: str, now: Value, proposed: Value) -> tuple[str, Value, Value]:
-    """Return knob, current and proposed value of a setting; a ratio alpha becomes its exponent."""
+    """Return knob, current and proposed value of a setting.
+
+    A ratio alpha becomes its exponent, the DSCP of a NIC's data the class forced on its packets.
+    """
+    if name == "roce_dscp" and isinstance(now, int) and isinstance(proposed, int):
+        return "forced_tclass", now << 2, tclass_of_dscp(proposed, Ecn.ECT0)
     if name == ALPHA and isinstance(now, (int, float)) and isinstance(proposed, (int, float)):
         return EXPONENT, exponent_of(float(now)), exponent_of(float(proposed))
     return name, now, proposed

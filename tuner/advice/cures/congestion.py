@@ -6,20 +6,28 @@ No advice on DCQCN unless the NIC says that DCQCN is what it runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Final
 
+from collectors.model.dcqcn import DcqcnParameters
 from collectors.model.ecn import EcnThresholds
 from collectors.model.entities import Entity, Interface, Port, Slot, display, wire_of
 from collectors.model.facts import Value
 from tuner.advice.cure import Cure, end_of_pauses, recommend_change
-from tuner.advice.cures.configuration import EXPONENT, aligned, exponent_of
+from tuner.advice.cures.configuration import EXPONENT, aligned, drifted, exponent_of
 from tuner.advice.norm import held, rate_bps, usual
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
 ECN: Final = ("kmin_bytes", "kmax_bytes", "pmax_ratio")
+LOOP: Final = (
+    "ecn_enabled", *ECN, "roce_ecn_codepoint", "dcqcn_rp_enabled", "dcqcn_np_enabled",
+    *(f"dcqcn_{field.name}" for field in fields(DcqcnParameters)),
+    "buffer_alpha_exponent", "buffer_alpha", "pause_threshold_bytes", "pool_size_bytes",
+)  # fmt: skip
+"""Everything that the loop of marks, CNPs, rates and pauses is set by."""
 _PER_GBPS: Final = EcnThresholds(1e3, 4e3, 0.2)
 """Bytes for each Gb/s: 100/400 KB at 100G (conweave, SimAI), between the published extremes."""
 AI_PER_BPS: Final = 5e6 / 25e9  # HPCC's run.py: the rates that firmware has fixed, by speed
@@ -38,46 +46,58 @@ def mark_first(
     finding: Finding, telemetry: Telemetry, fabric: FabricView
 ) -> Iterable[Recommendation]:
     """Let the egress mark before its ingress groups pause: turn ECN on, or lower its thresholds."""
-    places = [finding.subject]
-    off = {
-        slot: setting
-        for slot, setting in held(telemetry, "ecn_enabled", places).items()
-        if not setting.value and isinstance(slot, Slot) and _carries(telemetry, slot)
-    }
-    if not off:
+    own = _silent(telemetry, finding.subject)
+    if not own:
         made = list(aligned(finding, telemetry, fabric, ECN))
         yield from made or _moved(finding, telemetry, fabric, 1 / STEP)
         return
+    switch = own[0].parent.switch if isinstance(own[0].parent, Interface) else None
+    off = own if switch is None else list(dict.fromkeys([*own, *_silent(telemetry, switch)]))
     effects = end_of_pauses(finding)
-    for slot in off:
-        yield recommend_change(
-            finding,
-            "ecn_enabled",
-            slot,
-            False,
-            True,
-            f"mark in {display(slot)}, so that DCQCN slows the senders before PFC stops them",
-            effects,
-            confidence=finding.confidence,
-            risk="low",
-        )
-        for name, fallback in zip(ECN, _sensible(telemetry, slot), strict=True):
+    many = f" and {len(off) - 1} more of its switch" if len(off) > 1 else ""
+    yield recommend_change(
+        finding,
+        "ecn_enabled",
+        off[0],
+        False,
+        True,
+        f"mark in {display(off[0])}{many}, so that DCQCN slows the senders before PFC stops them",
+        effects,
+        confidence=finding.confidence,
+        risk="low",
+        also=off[1:],
+    )
+    for name in ECN:
+        groups: dict[tuple[Value | None, Value, str], list[Slot]] = {}
+        for slot in off:
             known = usual(telemetry, fabric, name, slot)
             now = telemetry.settings(slot).get(name)
-            value: Value = known[0] if known else fallback
-            if now is not None and (now.value == value or known is None):
-                continue
+            value, why = known or (_sensible(telemetry, slot)[name], "by its speed")
+            if now is None or (now.value != value and known is not None):
+                groups.setdefault((None if now is None else now.value, value, why), []).append(slot)
+        for (before, value, why), slots in groups.items():
             yield recommend_change(
                 finding,
                 name,
-                slot,
-                None if now is None else now.value,
+                slots[0],
+                before,
                 value,
-                f"thresholds of {display(slot)}: {known[1] if known else 'by its speed'}",
+                f"thresholds of {display(slots[0])}: {why}",
                 effects,
                 confidence=finding.confidence,
                 risk="low",
+                missing=() if before is not None else ("a threshold while ECN is off",),
+                also=slots[1:],
             )
+
+
+def _silent(telemetry: Telemetry, place: Entity) -> list[Slot]:
+    """Return the queues of a place that carry a lossless priority and do not mark."""
+    return [
+        slot
+        for slot, setting in held(telemetry, "ecn_enabled", [place]).items()
+        if not setting.value and isinstance(slot, Slot) and _carries(telemetry, slot)
+    ]
 
 
 def _carries(telemetry: Telemetry, slot: Slot) -> bool:
@@ -89,9 +109,10 @@ def _carries(telemetry: Telemetry, slot: Slot) -> bool:
     return slot.index < len(lossless.value) and bool(lossless.value[slot.index])
 
 
-def _sensible(telemetry: Telemetry, place: Entity) -> tuple[float, float, float]:
+def _sensible(telemetry: Telemetry, place: Entity) -> dict[str, float]:
     gbps = (rate_bps(telemetry, place) or 100e9) / 1e9
-    return _PER_GBPS.kmin_bytes * gbps, _PER_GBPS.kmax_bytes * gbps, _PER_GBPS.pmax_ratio
+    values = _PER_GBPS.kmin_bytes * gbps, _PER_GBPS.kmax_bytes * gbps, _PER_GBPS.pmax_ratio
+    return dict(zip(ECN, values, strict=True))
 
 
 def _moved(
@@ -297,11 +318,40 @@ def share_buffer(
             )
 
 
+def first_alike(cure: Cure) -> Cure:
+    """Return the cure that first brings the fabric's loop settings to what most places have.
+
+    Only where none differs is it a matter of other values for all.
+    """
+
+    def alike(
+        finding: Finding, telemetry: Telemetry, fabric: FabricView
+    ) -> Iterable[Recommendation]:
+        made = list(drifted(finding, telemetry, fabric, LOOP))
+        yield from made or cure(finding, telemetry, fabric)
+
+    return alike
+
+
+def leave(
+    _finding: Finding, _telemetry: Telemetry, _fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Leave it to the search: no closed form says more than it."""
+    return ()
+
+
 CURES: Final[Mapping[str, Cure]] = MappingProxyType(
     {
-        "pfc-before-ecn": mark_first,
+        "pfc-before-ecn": first_alike(mark_first),
+        "incast": first_alike(leave),
+        "unstable-loop": first_alike(flatten),
+        "marking-saturated": first_alike(raise_pmax),
+        "slow-recovery": first_alike(recover_faster),
+        "over-throttling": first_alike(throttle_less),
+        "incast-beyond-cnp": first_alike(fewer_cuts_each),
+        "unequal-alpha": first_alike(share_buffer),
         "headroom-too-small": more_headroom,
-        "pool-exhausted": share_buffer,
+        "pool-exhausted": first_alike(share_buffer),
     }
 )
 TUNED: Final = frozenset(

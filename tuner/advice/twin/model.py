@@ -89,13 +89,7 @@ def model_of(
     What most places have is the rule, every other place an exception to it.
     """
     book = _Book(telemetry, tuple(changes), set())
-    switch, ports = _usual(
-        {
-            port: _port(book, wire, wiring.topology.cables[port // 2].rate_bps)
-            for wire, port in wiring.switch_ports()
-        },
-        SwitchModel(),
-    )
+    switch, switches, ports = _switches(book, wiring)
     controls = {
         node: _control(book, port, fabric.attached(port)) for node, port in enumerate(wiring.hosts)
     }
@@ -109,12 +103,34 @@ def model_of(
         congestion=control,
         transport=_transport(book, fabric, wiring),
         switch=switch,
+        switches=switches,
         ports=ports,
         nics=nics,
         host=HostModel(slow=_slow_hosts(book, fabric, wiring)),
         balancing=_balancing(book, wiring),
     )
     return model, _assumed(book, model)
+
+
+def _switches(
+    book: _Book, wiring: Wiring
+) -> tuple[SwitchModel, dict[int, SwitchModel], dict[int, SwitchModel]]:
+    """Return what holds for most ports, for most of single switches, and for single ports."""
+    cables = wiring.topology.cables
+    made = {
+        port: _port(book, wire, cables[port // 2].rate_bps) for wire, port in wiring.switch_ports()
+    }
+    usual, odd = _usual(made, SwitchModel())
+    nodes = {wiring.topology.end(port) for port in odd}
+    switches: dict[int, SwitchModel] = {}
+    ports: dict[int, SwitchModel] = {}
+    for node in nodes:
+        own = {port: one for port, one in made.items() if wiring.topology.end(port) == node}
+        here, others = _usual(own, usual)
+        if here != usual:
+            switches[node] = here
+        ports |= others
+    return usual, switches, ports
 
 
 def _usual(values: Mapping[int, T], default: T) -> tuple[T, dict[int, T]]:
