@@ -2,7 +2,7 @@
 
 Each host reads RDMA counters, interface counters and ethtool statistics of 8 ports every ten
 seconds; the switches are polled every thirty seconds, 32 of them by each poller. Counters grow
-at a third of line rate, and three known faults are planted.
+at a third of line rate, alike at both ends of a cable; three known faults are planted.
 """
 
 from __future__ import annotations
@@ -113,16 +113,12 @@ class _Source:
         counted = self.step * random.uniform(1e3, 1e5, len(cells))
         self.values = (np.array(begin) + counted).astype(np.uint64)
         self._moving = np.flatnonzero(self.step)
-        self._bursty = collector == "sysfs"  # the ends of a cable count alike
 
-    def at(self, at_ns: int, seq: int, random: np.random.Generator, steps: int) -> pb.Item:
+    def at(self, at_ns: int, seq: int, steps: int) -> pb.Item:
         """Return the batch of a pass, and let the counters grow."""
         batch = self.item.batch
         batch.seq, batch.at_ns, batch.mono_ns = seq, at_ns, 10**15 + at_ns - START_NS
-        grown = self.step[self._moving] * steps
-        if self._bursty:
-            grown *= random.uniform(0.9, 1.1, len(grown))
-        self.values[self._moving] += grown.astype(np.uint64)
+        self.values[self._moving] += (self.step[self._moving] * steps).astype(np.uint64)
         del batch.ints[:]
         batch.ints.extend(self.values)
         return self.item
@@ -232,11 +228,11 @@ def write_store(
         for number, sources in hosts.items():
             at_ns = begin + number * STEP_NS // clos.hosts
             for source in sources:
-                put(source.at(at_ns, numbered(clos.host(number)), random, 1), at_ns)
+                put(source.at(at_ns, numbered(clos.host(number)), 1), at_ns)
         if step % POLL_STEPS == 0:
             for place, (poller, source) in enumerate(polled):
                 at_ns = begin + place * STEP_NS // len(polled)
-                put(source.at(at_ns, numbered(poller), random, POLL_STEPS), at_ns)
+                put(source.at(at_ns, numbered(poller), POLL_STEPS), at_ns)
         told(step + 1)
     flush(START_NS + samples * STEP_NS)
     disk.close()
