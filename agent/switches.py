@@ -21,7 +21,7 @@ from collectors.targets.inventory import (
 )
 
 if TYPE_CHECKING:
-    from collectors.otlp.receiver import Exporter
+    from collectors.targets.pushed import Exporter
 
 TRANSPORTS: Final = (
     "gnmi",
@@ -236,9 +236,9 @@ def exporters(file: Path) -> dict[str, Switch]:
     return {target.address: target.switch for target in read_inventory(file).targets}
 
 
-def pushers(file: Path) -> tuple[Exporter, ...]:
-    """Return the switches that may push OTLP. Raises ConfigInvalid."""
-    from collectors.otlp.receiver import Exporter
+def pushers(file: Path, by: str) -> tuple[Exporter, ...]:
+    """Return the switches that may push. by: `otlp` or `gnmi_dialout`. Raises ConfigInvalid."""
+    from collectors.targets.pushed import Exporter
     from collectors.targets.wanted import Wanted
 
     return tuple(
@@ -246,7 +246,8 @@ def pushers(file: Path) -> tuple[Exporter, ...]:
             target.switch,
             target.address,
             Wanted(target.include, target.exclude).wants,
-            expected=target.otlp,
+            target.platform,
+            expected=by in target.pushes,
         )
         for target in read_inventory(file).targets
     )

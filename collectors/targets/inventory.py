@@ -103,7 +103,7 @@ class Api(Struct, frozen=True, forbid_unknown_fields=True):
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """One switch. config: a configuration in a backup folder, read for settings.
 
-    otlp: it pushes to this agent's OTLP receiver, so that its silence there is a gap.
+    pushes: what it sends to this agent of its own accord, so that its silence there is a gap.
 
     include, exclude: regular expressions on whole interface names.
     """
@@ -118,7 +118,7 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
     sonic_db: SonicDb | None = None
     config: str = ""
     api: Api | None = None
-    otlp: bool = False
+    pushes: tuple[Literal["otlp", "gnmi_dialout"], ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -177,9 +177,9 @@ def _check(inventory: Inventory, file: str) -> None:
         if target.name in seen:
             raise ConfigInvalid(file, where, f"the name {target.name!r} stands twice")
         seen.add(target.name)
-        ways = (target.snmp, target.gnmi, target.sonic_db, target.config, target.api, target.otlp)
+        ways = (target.snmp, target.gnmi, target.sonic_db, target.config, target.api, target.pushes)
         if not any(ways):
-            names = "snmp, gnmi, sonic_db, config, api, otlp"
+            names = "snmp, gnmi, sonic_db, config, api, pushes"
             raise ConfigInvalid(file, where, f"needs one of {names}")
         if target.api and not target.api.protocol and target.platform not in API_PLATFORMS:
             why = f"name the protocol: platform {target.platform} has none of its own"

@@ -14,6 +14,7 @@ from agent.config import parse_config
 from agent.once import read_once
 from agent.sources import jobs
 from collectors.model.reading import Instant
+from simlab.switches.daemons import free_port
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.snmp_agent import SnmpAgent
@@ -124,15 +125,15 @@ def test_the_agent_reads_switches_beside_its_host(inventory):
     )
 
 
-def test_the_agent_takes_otlp_of_the_inventorys_switches(inventory):
+@pytest.mark.parametrize("by", ["otlp", "gnmi_dialout"])
+def test_the_agent_takes_what_the_inventorys_switches_push(inventory, by):
     """A switch that is to push and does not is a gap."""
     rows = yaml.safe_load(inventory.read_text())
-    rows["targets"][0]["otlp"] = True
+    rows["targets"][0]["pushes"] = [by]
     inventory.write_text(yaml.safe_dump(rows))
-    text = (
-        "agent: mgmt1\nswitches: {inventory: targets.yaml}\notlp: {address: 127.0.0.1, interval: 5}"
-    )
-    (job,) = [job for job in jobs(parse_config(text, "x"), str(inventory)) if job.name == "otlp"]
+    text = "agent: mgmt1\nswitches: {inventory: targets.yaml}\n"
+    text += f"{by}: {{address: 127.0.0.1, port: {free_port()}, interval: 5}}"
+    (job,) = [job for job in jobs(parse_config(text, "x"), str(inventory)) if job.name == by]
     assert job.interval_s == 5
     receiver = job.build()
     try:
