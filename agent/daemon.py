@@ -37,6 +37,7 @@ _log: Final = logging.getLogger("agent")
 
 _TICK_MOST_S: Final = 1.0
 _COLLECT_S: Final = 60.0
+_COLLECT_SHARE: Final = 0.001  # of the time, where there is much to walk
 _M_ARENA_MAX: Final = -8  # of glibc's malloc.h
 _WORKERS_DRAIN_S: Final = 3.0
 
@@ -111,15 +112,16 @@ def _settle_memory() -> None:
 def _keep_time(schedule: Schedule, stop: threading.Event) -> None:
     every = watchdog_s()
     most_s = min(every or _TICK_MOST_S, _TICK_MOST_S)
-    fed = collected = 0.0
+    fed = collect_at = 0.0
     while not stop.wait(min(schedule.quiet_s(), most_s)):
         schedule.check_deadlines()
         now = time.monotonic()
-        if now - collected >= _COLLECT_S:
+        if now >= collect_at:
             # Only a full collection empties the interpreter's free lists, which hold 2,000
             # tuples of each length; without it the process grows for a quarter of an hour.
-            collected = now
             gc.collect()
+            took_s = time.monotonic() - now
+            collect_at = now + max(_COLLECT_S, took_s / _COLLECT_SHARE)
         if every is not None and now - fed >= every:
             fed = now
             notify("WATCHDOG=1")
