@@ -28,6 +28,7 @@ SlotKind: TypeAlias = Literal[
 ]
 
 
+_MOST_KEPT = 256  # characters of a string whose entity is kept: nobody fills memory with longer
 _SAFE = ":.,@+ -_"
 _PLAIN = re.compile(r"[A-Za-z0-9~:.,@+ \-_/]*")
 """Canonical strings without percent-encoding: most of them, and quick to read."""
@@ -39,7 +40,10 @@ def _quoted(part: str) -> str:
 
 
 def _text(*parts: str | int) -> str:
-    return "/".join([_quoted(str(part)) for part in parts])
+    texts = [str(part) for part in parts]
+    if max(map(len, texts)) > _MOST_KEPT:
+        return "/".join([quote(text, safe=_SAFE) for text in texts])
+    return "/".join([_quoted(text) for text in texts])
 
 
 def _kept(entity: Port | Interface | Slot | Link, value: int) -> int:
@@ -275,8 +279,9 @@ def parse_entity(text: str, label: str = "") -> Entity:
 
     Raises Malformed on anything that is not a canonical string.
     """
+    parse = _parse if len(text) <= _MOST_KEPT else _parse.__wrapped__
     try:
-        entity = _parse(text, label)
+        entity = parse(text, label)
     except (ValueError, IndexError, TypeError) as error:
         raise Malformed(text[:80], "parse entity", f"not a canonical string ({error})") from error
     if "%" in text and str(entity) != text:
@@ -293,7 +298,7 @@ def _wire(text: str, label: str = "") -> Wire:
     return entity
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 19)
 def _parse(text: str, label: str) -> Entity:
     """Return an entity; what has no percent sign is canonical, or an error."""
     kind, _, rest = text.partition("/")
