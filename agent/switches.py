@@ -13,6 +13,7 @@ from collectors.model.entities import Switch
 from collectors.model.reading import Collector
 from collectors.targets.fleet import Claims, Fleet, Member, Poller
 from collectors.targets.inventory import (
+    API_OF_PLATFORM,
     CredentialRef,
     Inventory,
     Target,
@@ -189,13 +190,13 @@ class Switchboard:
 
     def _api(self, target: Target, interval_s: float) -> Poller:
         from collectors.configapi.http import Dial, Tls
-        from collectors.configapi.poller import APIS, OF_PLATFORM, ConfigApi
+        from collectors.configapi.poller import APIS, ConfigApi
 
         del interval_s
         if target.api is None:
             raise AssertionError(target.name)
         row, ref = target.api, self._credentials(target.api.credentials)
-        api = APIS[row.protocol or OF_PLATFORM[target.platform]]
+        api = APIS[row.protocol or API_OF_PLATFORM[target.platform]]
         tls = None
         if row.tls is not None:
             files = row.tls

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import yaml
@@ -20,7 +20,9 @@ from collectors.targets.secret import Secret
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]
-API_PLATFORMS = ("eos", "nxos", "junos", "nvue", "openconfig")  # with a management API of their own
+API_OF_PLATFORM: Final = {
+    "eos": "eapi", "nxos": "nxapi", "nvue": "nvue", "junos": "junos", "openconfig": "restconf",
+}  # fmt: skip
 Platform = Literal["eos", "nxos", "junos", "sonic", "nvue", "onyx", "openconfig", "other"]
 
 
@@ -181,7 +183,7 @@ def _check(inventory: Inventory, file: str) -> None:
         if not any(ways):
             names = "snmp, gnmi, sonic_db, config, api, pushes"
             raise ConfigInvalid(file, where, f"needs one of {names}")
-        if target.api and not target.api.protocol and target.platform not in API_PLATFORMS:
+        if target.api and not target.api.protocol and target.platform not in API_OF_PLATFORM:
             why = f"name the protocol: platform {target.platform} has none of its own"
             raise ConfigInvalid(file, f"{where}.api", why)
         if target.group and target.group not in inventory.groups:
