@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 PS = 1e12
 SLACK_PACKETS = 64
+SELECTIVE_WINDOW = 4096  # packets that the bitmaps of selective repeat follow, if nothing is said
 LINE = 16  # words of a pair of cache lines, which the processor fetches together
 
 
@@ -103,7 +104,7 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     delayed = (m for m in traffic.messages if m.delay_s > 0 or m.gate_delay_s > 0)
     heap_words = 2 * (2 + sum(m.repeat for m in delayed))
     heap = space.take(heap_words)
-    words = model.transport.window_packets // 32 + 1 if model.transport.selective_repeat else 0
+    words = _window(model) // 32 + 1 if model.transport.selective_repeat else 0
     maps = space.take(2 * words * slots)
     flowlet = model.balancing.spread is Spread.FLOWLET
     flowlets = space.take(1 + 2 * slots * len(topology.switches) if flowlet else 1)
@@ -145,6 +146,11 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     fill_messages(state, topology, traffic, model, cursors, lists, list_at, start_at)
     reset_tree(s)
     return state
+
+
+def _window(model: Model) -> int:
+    wire = model.transport
+    return wire.window_packets or (SELECTIVE_WINDOW if wire.selective_repeat else 0)
 
 
 def seed_random(s: Ints, seed: int) -> None:
@@ -245,7 +251,7 @@ def _fill_header(s: Ints, model: Model) -> None:
         at.SPRAY: _PICK[model.balancing.spread],
         at.INFINIBAND: model.infiniband is not None,
         at.HURRY: model.congestion.increase_hurries,
-        at.WINDOW_PACKETS: wire.window_packets,
+        at.WINDOW_PACKETS: _window(model),
     }
     for word, value in values.items():
         s[word] = int(value)

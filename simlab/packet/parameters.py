@@ -74,7 +74,7 @@ class Transport:
     cnp_priority: int = 6
     selective_repeat: bool = False
     reorder_tolerant: bool = False
-    window_packets: int = 0  # 0: no limit
+    window_packets: int = 0  # 0: no limit (4096 for selective repeat)
     rto_s: float = 4e-3
     retry_limit: int = 7  # 0: for ever
     nak_interval_s: float = 500 * US
@@ -147,7 +147,6 @@ class NicModel:
     receive_requests: int | None = None
     receive_interval_s: float | None = None
     mtu_bytes: int = 0  # largest IP packet that it takes in; 0: any
-    credits_bytes: int | None = None  # InfiniBand: its receive buffer of each VL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,14 @@ def test_go_back_n_resends_from_the_loss_on_and_selective_repeat_only_the_loss()
     assert again["go back"] > 3 * again["selective"]
 
 
+def test_selective_repeat_without_a_window_keeps_track_of_every_packet():
+    sim = one_flow(replace(MODEL, transport=replace(WIRE, selective_repeat=True)), lossy(0.02))
+    table = qp_table(sim)
+    assert table["received_packets"][0] == 200
+    assert table["retransmitted"][0] < 12
+    assert table["timeouts"][0] == 0
+
+
 def test_a_lost_last_packet_costs_one_timeout():
     topology = star(2)
     sim = Simulation(topology, MODEL, alone(1000))
