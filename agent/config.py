@@ -164,15 +164,15 @@ class Sflow(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Seconds = 10.0
 
 
-class Pushed(Struct, frozen=True, forbid_unknown_fields=True):
-    """A gRPC server for switches that push. port null: 4317 for OTLP, 57500 for gNMI dial-out.
+class Otlp(Struct, frozen=True, forbid_unknown_fields=True):
+    """A receiver of OTLP metrics over gRPC, for switches that push.
 
     With an inventory of switches, only they are taken. A token is asked for as
-    `authorization: Bearer ...`; max_message_bytes: of one message, unpacked.
+    `authorization: Bearer ...`; max_message_bytes: of one export, unpacked.
     """
 
     address: str = "0.0.0.0"  # noqa: S104  exporters send from other machines
-    port: TcpPort | None = None
+    port: TcpPort = 4317
     interval: Seconds = 10.0
     tls: MetricsTls | None = None
     token_file: str = ""
@@ -198,8 +198,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     infiniband: tuple[InfiniBand, ...] = ()
     switches: Switches | None = None
     sflow: Sflow | None = None
-    otlp: Pushed | None = None
-    gnmi_dialout: Pushed | None = None
+    otlp: Otlp | None = None
 
 
 def read_config(path: Path | None) -> Config:

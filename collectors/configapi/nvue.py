@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectors.configapi.http import Dial, fetch_text
 
-PORT: Final = 8765
-PATH: Final = "/nvue_v1/?rev=applied&filled=false"
+PORT = 8765
+PATH = "/nvue_v1/?rev=applied&filled=false"
 
 
 def fetch_nvue(dial: Dial) -> str:

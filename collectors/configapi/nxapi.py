@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from collectors.configapi.http import Dial, fetch_text
 from collectors.configapi.jsonrpc import pack_call, parse_result
 from collectors.model.errors import Malformed
 
-PORT: Final = 443
-COMMAND: Final = "show running-config"
+PORT = 443
+COMMAND = "show running-config"
 
 
 def fetch_nxapi(dial: Dial) -> str:

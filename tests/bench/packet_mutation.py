@@ -1,177 +1,167 @@
 """Mutation run: every constant and comparison of the packet model, changed one at a time.
 
-./run bench packet_mutation [COUNT|all]; a seeded sample of COUNT (default 120) or all of them.
-Each mutant runs the model's tests without compilation, in a process of its own; a mutant that no
-test notices is a survivor and is listed. Functions that only prefetch memory have no effect on
-results and are left out.
+./run bench packet_mutation [SECONDS]; with SECONDS it stops so long after compiling, keeps what it
+found and goes on from there when called again. All mutants are compiled at once (packet_parts/
+mutants.py); each runs, in a process of its own, the tests that reach it until one of them fails.
+Mutants that no test notices are survivors and are listed; those that cannot change a result are
+named with the reason, and still count as survivors.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib.abc
-import importlib.util
+import hashlib
+import json
+import mmap
 import os
-import random
+import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from collections import defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-os.environ["NUMBA_DISABLE_JIT"] = "1"
 
+import pytest
+from _pytest.runner import runtestprotocol
+from packet_parts.equivalent import EQUIVALENT
+from packet_parts.mutants import MODULES, PACKAGE, SWITCHES, Mutant, instrument, reached
 from packet_parts.report import Report
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "simlab/packet"
-MODULES = (
-    "bitmap", "egress", "engine", "events", "pause", "posting", "reaction", "receiver", "sender",
-    "slots", "switching",
-)  # fmt: skip
-TESTS = (
+TESTS = ROOT / "tests/simlab/packet"
+FILES = (
     "test_transport.py", "test_flow_control.py", "test_collectives.py", "test_invariants.py",
-    "test_exact_times.py",
+    "test_exact_times.py", "test_paths.py", "test_recorded_runs.py",
 )  # fmt: skip
-SWAP: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}  # fmt: skip
-LONGEST_S = 120
-SAMPLE = 120
+KEPT = ROOT / ".cache/bench/packet_mutation.json"
+MORE_MEMORY = 2 << 30  # a mutant that fills memory is caught by this
+CPU_S, CPU_FACTOR = 1.0, 8.0  # a test may take so much longer than without a mutant
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change: the number-th site of a module."""
-
-    module: str
-    number: int
-    line: int
-    text: str
+def digest() -> str:
+    """Return what the results hold for: the model, its tests and this program."""
+    paths = [PACKAGE / f"{name}.py" for name in MODULES]
+    paths += [*sorted(TESTS.glob("*.py")), Path(__file__)]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-class _Change(ast.NodeTransformer):
-    """Visits the sites in order; changes the one that is wanted (none for -1)."""
+class Run:
+    """A pytest plugin that runs the collected tests for one mutant after another."""
 
-    def __init__(self, wanted: int = -1) -> None:
-        self.wanted = wanted
-        self.sites: list[tuple[int, str]] = []
+    def __init__(self, mutants: list[Mutant], seconds: float) -> None:
+        self.mutants = mutants
+        self.seconds = seconds
+        self.failing: list[str] = []
+        self.caught: dict[str, str] = {}  # number of the mutant -> test, "" if none
+        if KEPT.exists():
+            kept = json.loads(KEPT.read_text())
+            self.caught = kept["caught"] if kept["digest"] == digest() else {}
 
-    def _site(self, line: int, text: str) -> bool:
-        self.sites.append((line, text))
-        return len(self.sites) - 1 == self.wanted
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Take the time and the reach of every test, then try the mutants."""
+        items = session.items
+        for item in items:  # compiles
+            if any(report.failed for report in runtestprotocol(item, log=False)):
+                self.failing.append(item.nodeid)
+        if self.failing:
+            return True
+        seconds: list[float] = []
+        tests_at: dict[int, list[int]] = defaultdict(list)
+        for number, item in enumerate(items):
+            reached()
+            began = time.process_time()
+            runtestprotocol(item, log=False)
+            seconds.append(time.process_time() - began)
+            for site in reached():
+                tests_at[site].append(number)
+        kills: dict[tuple[str, int], int] = defaultdict(int)
+        at = mmap.mmap(-1, 8)  # shared: the test that runs
+        until = time.monotonic() + self.seconds
+        for site, mutant in enumerate(self.mutants):
+            if str(site) in self.caught:
+                continue
+            if time.monotonic() > until:
+                break
+            likely = sorted(
+                tests_at[site],
+                key=lambda one: -(kills[mutant.module, one] + 0.1) / (seconds[one] + 0.01),
+            )
+            killer = self._try(site, [(items[one], seconds[one], one) for one in likely], at)
+            self.caught[str(site)] = "" if killer < 0 else items[killer].nodeid
+            if killer >= 0:
+                kills[mutant.module, killer] += 1
+            if site % 20 == 0:
+                self.keep()
+                print(f"{len(self.caught)} of {len(self.mutants)}", file=sys.stderr, flush=True)
+        self.keep()
+        return True
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        if node.name.startswith("hint_"):
-            return node
-        node.body = [self.visit(part) for part in node.body]
-        return node
+    def keep(self) -> None:
+        """Write what is known so far."""
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        KEPT.write_text(json.dumps({"digest": digest(), "caught": self.caught}))
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        return node if isinstance(node.value, ast.Constant) else self.generic_visit(node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self.generic_visit(node)
-        for place, operator in enumerate(node.ops):
-            other = SWAP.get(type(operator))
-            if other is not None:
-                text = f"{type(operator).__name__} -> {other.__name__}: {ast.unparse(node)}"
-                if self._site(node.lineno, text):
-                    node.ops[place] = other()
-        return node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if type(node.value) in (int, float) and self._site(
-            node.lineno, f"{node.value} -> {node.value + 1}"
-        ):
-            return ast.copy_location(ast.Constant(node.value + 1), node)
-        return node
-
-
-def mutants() -> list[Mutant]:
-    """Return every site of the model."""
-    found = []
-    for module in MODULES:
-        change = _Change()
-        change.visit(ast.parse((PACKAGE / f"{module}.py").read_text()))
-        found += [Mutant(module, i, line, text) for i, (line, text) in enumerate(change.sites)]
-    return found
-
-
-class _Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the mutated module instead of the real one."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-        self.name = f"simlab.packet.{mutant.module}"
-
-    def find_spec(self, name, _path, _target=None):
-        if name == self.name:
-            return importlib.util.spec_from_loader(name, self)
-        return None
-
-    def create_module(self, _spec):
-        return None
-
-    def exec_module(self, module) -> None:
-        tree = ast.parse((PACKAGE / f"{self.mutant.module}.py").read_text())
-        tree = ast.fix_missing_locations(_Change(self.mutant.number).visit(tree))
-        exec(compile(tree, self.mutant.module, "exec"), module.__dict__)  # noqa: S102
-
-
-def survives(mutant: Mutant | None) -> bool:
-    """Run the tests in a child that sees the mutant; True if none of them notices."""
-    child = os.fork()
-    if child == 0:
-        quiet = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 1)
-        os.dup2(quiet, 2)
-        signal.setitimer(signal.ITIMER_PROF, LONGEST_S)  # CPU time: a busy machine kills nobody
-        if mutant is not None:
-            sys.meta_path.insert(0, _Loader(mutant))
-        import pytest
-
-        paths = [str(ROOT / "tests/simlab/packet" / name) for name in TESTS]
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *paths])
-        os._exit(int(code != 0))
-    _, status = os.waitpid(child, 0)
-    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+    @staticmethod
+    def _try(site: int, tests: list[tuple[pytest.Item, float, int]], at: mmap.mmap) -> int:
+        """Return the number of the test that notices the mutant of this site, -1 for none."""
+        child = os.fork()
+        if child == 0:
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+            resource.setrlimit(resource.RLIMIT_AS, (used + MORE_MEMORY, used + MORE_MEMORY))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+            SWITCHES[site] = 1
+            for item, seconds, number in tests:
+                at[:8] = number.to_bytes(8, "little")
+                signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_FACTOR * seconds)
+                if any(report.failed for report in runtestprotocol(item, log=False)):
+                    os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        return -1 if status == 0 else int.from_bytes(at[:8], "little")
 
 
 def main() -> int:
-    """Run the sample and list the survivors."""
-    import hypothesis  # noqa: F401  imported once, the children inherit it
-    import numba  # noqa: F401
-    import pytest  # noqa: F401
-
+    """Run what is left and list the survivors."""
     os.chdir(ROOT)
     report = Report("packet_mutation")
-    every = mutants()
-    wanted = sys.argv[1] if len(sys.argv) > 1 else str(SAMPLE)
-    chosen = (
-        every if wanted == "all" else random.Random(1).sample(every, min(int(wanted), len(every)))
-    )
-    if not survives(None):
-        print("the tests fail without any mutant", file=sys.stderr)
+    mutants = instrument()
+    run = Run(mutants, float(sys.argv[1]) if len(sys.argv) > 1 else float("inf"))
+    from hypothesis import settings
+
+    settings.register_profile("mutation", derandomize=True, database=None, deadline=None)
+    settings.load_profile("mutation")
+    options = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    pytest.main([*options, *(str(TESTS / name) for name in FILES)], plugins=[run])
+    if run.failing:
+        print(f"fail without any mutant: {', '.join(run.failing)}", file=sys.stderr)
         return 1
-    report.title(f"{len(chosen)} of {len(every)} mutants of {len(MODULES)} modules")
-    left = []
-    began = time.monotonic()
-    for number, mutant in enumerate(chosen, start=1):
-        if survives(mutant):
-            left.append(mutant)
-            report.line(f"  survived: {mutant.module}.py:{mutant.line}: {mutant.text}")
-        if number % 20 == 0:
-            print(f"{number} done, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    caught = 1 - len(left) / len(chosen)
+    left = len(mutants) - len(run.caught)
+    report.title(f"{len(run.caught)} of {len(mutants)} mutants of {len(MODULES)} modules tried")
+    survivors = [mutants[int(site)] for site, test in run.caught.items() if not test]
+    unexplained = []
+    for mutant in survivors:
+        why = EQUIVALENT.get(mutant.key, "")
+        report.line(f"  survived: {mutant.module}.py:{mutant.line}: {mutant.text}")
+        report.line(f"            {mutant.source}")
+        if why:
+            report.line(f"            changes no result: {why}")
+        else:
+            unexplained.append(mutant)
+    if left:
+        report.note(f"{left} mutants are left: call again")
+    caught = 1 - len(survivors) / max(1, len(run.caught))
     report.check("share of mutants caught", caught, 0.9, ">=", "")
-    if len(chosen) < len(every):
-        report.note(f"a seeded sample of {len(chosen)}; `all` runs every one of {len(every)}")
+    report.check("survivors without a reason", len(unexplained), 0, "<=", "")
+    report.check("mutants not tried", left, 0, "<=", "")
+    known = {mutant.key for mutant in survivors}
+    stale = [] if left else [key for key in EQUIVALENT if key not in known]
+    report.check("reasons for mutants that tests catch", len(stale), 0, "<=", "")
     return report.finish()
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
@@ -15,7 +14,8 @@ from tuner.store.arithmetic import Bools, Floats, Values
 from tuner.store.cells import Cells, Chosen
 
 
-class Growth(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class Growth:
     """How a counter grew between the first and the last reading of the span, in metric units.
 
     total: after a reset what was counted since, so growth before it may be missing; with

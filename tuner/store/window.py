@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
@@ -54,7 +53,8 @@ class Series:
     boot: Ints
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class Sample:
     """The newest reading. value: in the metric's unit."""
 
     value: float

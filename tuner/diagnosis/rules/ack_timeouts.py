@@ -31,11 +31,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         and growth.total >= MIN_EVENTS
         and _no_gaps(telemetry, port, growth)
     }
-    peer = _silent_peer(telemetry, fabric, late) if late else None
-    findings: list[Finding] = []
+    peer = _silent_peer(telemetry, fabric, late)
     if peer is not None:
         findings = [_unreachable(rule, peer, late)]
-    elif late:
+    else:
         paused = _paused(telemetry, fabric)
         findings = [_late(rule, fabric, port, growth, paused) for port, growth in late.items()]
     missing = () if counted else ("ACK timeouts of a port",)
