@@ -164,15 +164,15 @@ class Sflow(Struct, frozen=True, forbid_unknown_fields=True):
     interval: Seconds = 10.0
 
 
-class Otlp(Struct, frozen=True, forbid_unknown_fields=True):
-    """A receiver of OTLP metrics over gRPC, for switches that push.
+class Pushed(Struct, frozen=True, forbid_unknown_fields=True):
+    """A gRPC server for switches that push. port null: 4317 for OTLP, 57500 for gNMI dial-out.
 
     With an inventory of switches, only they are taken. A token is asked for as
-    `authorization: Bearer ...`; max_message_bytes: of one export, unpacked.
+    `authorization: Bearer ...`; max_message_bytes: of one message, unpacked.
     """
 
     address: str = "0.0.0.0"  # noqa: S104  exporters send from other machines
-    port: TcpPort = 4317
+    port: TcpPort | None = None
     interval: Seconds = 10.0
     tls: MetricsTls | None = None
     token_file: str = ""
@@ -198,7 +198,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     infiniband: tuple[InfiniBand, ...] = ()
     switches: Switches | None = None
     sflow: Sflow | None = None
-    otlp: Otlp | None = None
+    otlp: Pushed | None = None
+    gnmi_dialout: Pushed | None = None
 
 
 def read_config(path: Path | None) -> Config:

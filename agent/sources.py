@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent.config import CollectorConfig, Config, read_secret
+from agent.config import CollectorConfig, Config, Pushed, read_secret
 from agent.subnets import subnet_builder
 from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
 from collectors.host.inventory import Inventory
@@ -23,8 +24,10 @@ from collectors.model.reading import Collector
 
 if TYPE_CHECKING:
     from collectors.host.remote_kernel import RemoteKernel
+    from collectors.targets.pushed import Exporter
 
 _FAST_S: Final = 5.0
+PUSH_PORTS: Final = {"otlp": 4317, "gnmi_dialout": 57500}
 _BEAT_NS: Final = 100_000_000  # in which the collectors of a beat have begun
 
 
@@ -202,37 +205,39 @@ def _sflow(config: Config, file: str) -> Iterator[Job]:
     yield Job("sflow", build, row.interval, row.interval)
 
 
-def _otlp(config: Config, file: str) -> Iterator[Job]:
-    if config.otlp is None:
-        return
-    row = config.otlp
-    inventory = None
+def _pushed(config: Config, file: str) -> Iterator[Job]:
+    for name, row in (("otlp", config.otlp), ("gnmi_dialout", config.gnmi_dialout)):
+        if row is not None:
+            yield Job(name, partial(_receiver, name, row, config, file), row.interval, row.interval)
+
+
+def _receiver(name: str, row: Pushed, config: Config, file: str) -> Collector:
+    from agent.schedule import read_clock
+    from agent.switches import pushers
+    from collectors.targets.pushed import Options, ServerTls
+    from collectors.targets.secret import Secret
+
+    token = None
+    if row.token_file or row.token_env:
+        token = Secret(read_secret(row.token_file, row.token_env, f"{file}: $.{name}"))
+    options = Options(
+        row.address,
+        row.port or PUSH_PORTS[name],
+        ServerTls(row.tls.cert, row.tls.key, row.tls.client_ca) if row.tls else None,
+        token,
+        row.interval,
+        row.max_message_bytes,
+    )
+    known: tuple[Exporter, ...] = ()
     if config.switches is not None:
-        inventory = Path(file).parent / config.switches.inventory
+        known = pushers(Path(file).parent / config.switches.inventory, name)
+    if name == "otlp":
+        from collectors.otlp.receiver import OtlpReceiver
 
-    def build() -> Collector:
-        from agent.schedule import read_clock
-        from agent.switches import pushers
-        from collectors.otlp.receiver import Options, OtlpReceiver, ServerTls
-        from collectors.targets.secret import Secret
+        return OtlpReceiver(read_clock, options, known)
+    from collectors.gnmi.dialout import DialOutReceiver
 
-        token = None
-        if row.token_file or row.token_env:
-            token = Secret(read_secret(row.token_file, row.token_env, f"{file}: $.otlp"))
-        tls = ServerTls(row.tls.cert, row.tls.key, row.tls.client_ca) if row.tls else None
-        options = Options(
-            row.address,
-            row.port,
-            tls,
-            token,
-            row.interval,
-            row.max_message_bytes,
-        )
-        return OtlpReceiver(
-            read_clock, options, pushers(inventory) if inventory is not None else ()
-        )
-
-    yield Job("otlp", build, row.interval, row.interval)
+    return DialOutReceiver(read_clock, options, known)
 
 
 _SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (
@@ -240,5 +245,5 @@ _SECTIONS: Final[tuple[Callable[[Config, str], Iterator[Job]], ...]] = (
     _infiniband,
     _switches,
     _sflow,
-    _otlp,
+    _pushed,
 )

@@ -13,6 +13,7 @@ from collectors.model.entities import Switch
 from collectors.model.reading import Collector
 from collectors.targets.fleet import Claims, Fleet, Member, Poller
 from collectors.targets.inventory import (
+    API_OF_PLATFORM,
     CredentialRef,
     Inventory,
     Target,
@@ -21,7 +22,7 @@ from collectors.targets.inventory import (
 )
 
 if TYPE_CHECKING:
-    from collectors.otlp.receiver import Exporter
+    from collectors.targets.pushed import Exporter
 
 TRANSPORTS: Final = (
     "gnmi",
@@ -154,7 +155,12 @@ class Switchboard:
         )
         wanted = Wanted(target.include, target.exclude)
         options = Options(
-            wanted.wants, interval_s, poll=row.poll, paths=row.paths, aliases=self._alias(target)
+            wanted.wants,
+            interval_s,
+            poll=row.poll,
+            settings_s=row.settings,
+            paths=row.paths,
+            aliases=self._alias(target),
         )
         return Subscriber(target.switch, platform, dial, options)
 
@@ -184,13 +190,13 @@ class Switchboard:
 
     def _api(self, target: Target, interval_s: float) -> Poller:
         from collectors.configapi.http import Dial, Tls
-        from collectors.configapi.poller import APIS, OF_PLATFORM, ConfigApi
+        from collectors.configapi.poller import APIS, ConfigApi
 
         del interval_s
         if target.api is None:
             raise AssertionError(target.name)
         row, ref = target.api, self._credentials(target.api.credentials)
-        api = APIS[row.protocol or OF_PLATFORM[target.platform]]
+        api = APIS[row.protocol or API_OF_PLATFORM[target.platform]]
         tls = None
         if row.tls is not None:
             files = row.tls
@@ -231,9 +237,9 @@ def exporters(file: Path) -> dict[str, Switch]:
     return {target.address: target.switch for target in read_inventory(file).targets}
 
 
-def pushers(file: Path) -> tuple[Exporter, ...]:
-    """Return the switches that may push OTLP. Raises ConfigInvalid."""
-    from collectors.otlp.receiver import Exporter
+def pushers(file: Path, by: str) -> tuple[Exporter, ...]:
+    """Return the switches that may push. by: `otlp` or `gnmi_dialout`. Raises ConfigInvalid."""
+    from collectors.targets.pushed import Exporter
     from collectors.targets.wanted import Wanted
 
     return tuple(
@@ -241,7 +247,8 @@ def pushers(file: Path) -> tuple[Exporter, ...]:
             target.switch,
             target.address,
             Wanted(target.include, target.exclude).wants,
-            expected=target.otlp,
+            target.platform,
+            expected=by in target.pushes,
         )
         for target in read_inventory(file).targets
     )

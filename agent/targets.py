@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Switches of an inventory.", no_args_is_help=True)
 
 COLUMNS: Final = (
-    "target", "by", "up", "s", "values", "PFC", "ECN", "queues", "LLDP", "what is not",
+    "target", "by", "up", "s", "values", "PFC", "ECN", "queues", "LLDP", "set", "what is not",
 )  # fmt: skip
 SIGNS: Final = {True: "yes", False: "no"}
 
@@ -83,6 +83,7 @@ def _print(answers: tuple[Answer, ...]) -> None:
             SIGNS[row.ecn],
             SIGNS[row.queues],
             str(row.neighbours),
+            str(row.settings),
             plain(row.error or ", ".join(row.lacks[:4]) + (" ..." if len(row.lacks) > 4 else "")),
         )
     console().print(table)

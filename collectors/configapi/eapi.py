@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectors.configapi.http import Dial, fetch_text
 from collectors.configapi.jsonrpc import pack_call, parse_result
 from collectors.model.errors import Malformed
 
-PORT = 443
-COMMANDS = ("enable", "show running-config")
+PORT: Final = 443
+COMMANDS: Final = ("enable", "show running-config")
 
 
 def fetch_eapi(dial: Dial) -> str:

@@ -7,8 +7,11 @@ exchange, not of each packet; an answer over the size limit is refused.
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
+import socket
 import ssl
+import threading
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -57,26 +60,41 @@ def fetch_text(
     until = time.monotonic() + dial.timeout_s
     what = f"{method} {path.partition('?')[0]}"
     connection = _connect(dial)
-    headers = {"Accept": accept, "Accept-Encoding": "identity", **_login(dial)}
+    headers = {"Accept": accept, "Accept-Encoding": "identity"}
     if sends:
         headers["Content-Type"] = sends
+    cut = threading.Timer(dial.timeout_s, _cut)
+    cut.daemon = True
     try:
-        connection.request(method, path, body, headers)
+        connection.connect()  # apart from the request, whose frames hold the password
+        cut.args = (connection.sock,)
+        cut.start()
+        connection.request(method, path, body, headers | _login(dial))
         answer = connection.getresponse()
         if answer.status != 200:
             raise _refused(dial, what, answer.status, answer.reason)
-        return _body(dial, what, connection, answer, until)
+        return _body(dial, what, answer, until)
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
         raise Unavailable(dial.name, what, f"TLS: {why}") from error
     except (TimeoutError, OSError) as error:
-        slow = isinstance(error, TimeoutError)
+        slow = isinstance(error, TimeoutError) or time.monotonic() >= until
         why = f"no whole answer in {dial.timeout_s:g} s" if slow else error.strerror or str(error)
         raise Unavailable(dial.name, what, why) from error
     except http.client.HTTPException as error:
+        if time.monotonic() >= until:
+            why = f"no whole answer in {dial.timeout_s:g} s"
+            raise Unavailable(dial.name, what, why) from error
         raise Malformed(dial.name, what, f"not HTTP: {type(error).__name__}") from error
     finally:
+        cut.cancel()
         connection.close()
+
+
+def _cut(connected: socket.socket) -> None:
+    """End both directions; whoever reads or writes there, for however long, is done at once."""
+    with contextlib.suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _connect(dial: Dial) -> http.client.HTTPConnection:
@@ -134,27 +152,15 @@ def _refused(
     return Unavailable(dial.name, what, f"HTTP {status} {reason}"[:100])
 
 
-def _body(
-    dial: Dial,
-    what: str,
-    connection: http.client.HTTPConnection,
-    answer: http.client.HTTPResponse,
-    until: float,
-) -> str:
+def _body(dial: Dial, what: str, answer: http.client.HTTPResponse, until: float) -> str:
     parts, size = [], 0
-    while True:
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(left_s)
-        part = answer.read1(_CHUNK)
-        if not part:
-            break
+    while part := answer.read1(_CHUNK):
         parts.append(part)
         size += len(part)
         if size > dial.max_bytes:
             raise Malformed(dial.name, what, f"the answer is larger than {dial.max_bytes} bytes")
+    if time.monotonic() >= until:
+        raise TimeoutError
     if answer.length:
         raise Malformed(dial.name, what, "the answer ends too early")
     return b"".join(parts).decode("utf-8", "replace")

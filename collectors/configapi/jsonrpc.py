@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from collectors.model.errors import Denied, Malformed, NotSupported
 
-_ID = 1
+_ID: Final = 1
 
 
 def pack_call(method: str, params: dict[str, Any]) -> bytes:

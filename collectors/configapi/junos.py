@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectors.configapi.http import Dial, fetch_text
 
-PORT = 3443
-PATH = "/rpc/get-configuration"
+PORT: Final = 3443
+PATH: Final = "/rpc/get-configuration"
 
 
 def fetch_junos(dial: Dial) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectors.configapi.http import Dial, fetch_text
 
-PORT = 8765
-PATH = "/nvue_v1/?rev=applied&filled=false"
+PORT: Final = 8765
+PATH: Final = "/nvue_v1/?rev=applied&filled=false"
 
 
 def fetch_nvue(dial: Dial) -> str:

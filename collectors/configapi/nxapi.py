@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from collectors.configapi.http import Dial, fetch_text
 from collectors.configapi.jsonrpc import pack_call, parse_result
 from collectors.model.errors import Malformed
 
-PORT = 443
-COMMAND = "show running-config"
+PORT: Final = 443
+COMMAND: Final = "show running-config"
 
 
 def fetch_nxapi(dial: Dial) -> str:

@@ -33,9 +33,6 @@ APIS: Final[dict[str, Api]] = {
     "junos": Api(junos.fetch_junos, junos.PORT, "junos", "junos get-configuration"),
     "restconf": Api(restconf.fetch_restconf, restconf.PORT, "openconfig", "restconf"),
 }
-OF_PLATFORM: Final = {
-    "eos": "eapi", "nxos": "nxapi", "nvue": "nvue", "junos": "junos", "openconfig": "restconf",
-}  # fmt: skip
 _RETRY_S: Final = 60.0
 
 

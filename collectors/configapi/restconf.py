@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from collectors.configapi.http import Dial, fetch_text
 from collectors.model.errors import Malformed, NotSupported
 
-PORT = 443
-RESOURCES = ("openconfig-interfaces:interfaces", "openconfig-qos:qos")
+PORT: Final = 443
+RESOURCES: Final = ("openconfig-interfaces:interfaces", "openconfig-qos:qos")
 
 
 def fetch_restconf(dial: Dial) -> str:

@@ -159,12 +159,15 @@ class Client:
             tuple(names.get(number, str(number)) for number in reply.supported_encodings),
         )
 
-    async def get(self, paths: tuple[str, ...], encoding: str, target: str = "") -> list[Any]:
+    async def get(
+        self, paths: tuple[str, ...], encoding: str, *, config_only: bool = False
+    ) -> list[Any]:
         """Return the notifications of a Get. Raises FabricError."""
         request = gnmi.GetRequest(
-            prefix=gnmi.Path(target=target or self._vendor.target, origin=self._vendor.origin),
+            prefix=gnmi.Path(target=self._vendor.target, origin=self._vendor.origin),
             path=[pack_path(path) for path in paths],
             encoding=ENCODINGS[encoding],
+            type=1 if config_only else 0,
         )
         try:
             reply = await self._stub.Get(

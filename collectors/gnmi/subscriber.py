@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from collectors.gnmi.client import Capabilities, Client, Dial
 from collectors.gnmi.decoder import Decoder
+from collectors.gnmi.tree import parse_tree
 from collectors.gnmi.vendors import VENDORS, Vendor
 from collectors.model.entities import Switch
 from collectors.model.errors import FabricError, NotSupported, Unavailable
 from collectors.model.facts import Attribute, Facts
 from collectors.model.reading import Clock, GapLog, Pass
+from collectors.switchconfig.read import parse_configuration
 
 NAME: Final = "gnmi"
 _PAUSE_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _BUSY: Final = "busy"
+CONFIGURED: Final = ("/interfaces", "/qos")  # of these the configuration
 _STALLS: Final = 2  # streams fallen silent before the target is polled
 
 
@@ -33,7 +37,8 @@ class Options:
     """interval_s: SAMPLE interval. silent_after: intervals without a word that mean silence.
 
     pauses_s: between attempts to connect, the last for ever. first_s: how long the first poll
-    waits for a first answer. poll: POLL instead of STREAM from the beginning.
+    waits for a first answer. poll: POLL instead of STREAM from the beginning. settings_s:
+    between looks at the OpenConfig configuration by Get, 0 for never.
     """
 
     wants: Callable[[str], bool]
@@ -42,6 +47,7 @@ class Options:
     pauses_s: tuple[float, ...] = _PAUSE_S
     first_s: float = 2.0
     poll: bool = False
+    settings_s: float = 0.0
     max_series: int = 200_000
     paths: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
@@ -77,6 +83,8 @@ class Subscriber:
         self._encoding = self._vendor.encodings[0]
         self._paths = options.paths or self._vendor.paths
         self._facts: Facts | None = None
+        self._configured = Facts()
+        self._asking: asyncio.Task[None] | None = None
         self.mode = "connecting"
         self.capabilities: Capabilities | None = None
 
@@ -122,10 +130,11 @@ class Subscriber:
 
     async def close(self) -> None:
         """End the subscription and the channel."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._task
+        for task in (self._asking, self._task):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
         await self._client.close()
 
     def _new_facts(self) -> Facts | None:
@@ -133,7 +142,13 @@ class Subscriber:
         attributes = []
         if neighbours.chassis_id:
             attributes.append(Attribute(self._switch, "chassis_id", neighbours.chassis_id))
-        facts = Facts(attributes=tuple(attributes), neighbours=neighbours.facts())
+        configured = self._configured
+        facts = Facts(
+            configured.settings,
+            tuple(attributes),
+            neighbours=neighbours.facts(),
+            gaps=configured.gaps,
+        )
         if facts == (self._facts or Facts()):
             return None
         self._facts = facts
@@ -145,6 +160,7 @@ class Subscriber:
             began = clock()
             try:
                 await self._connect()
+                self._ask_for_settings()
                 await self._stream(clock)
                 self._error = Unavailable(self._name, "gnmi subscribe", "the target ended it")
             except FabricError as error:
@@ -165,6 +181,22 @@ class Subscriber:
     @property
     def _name(self) -> str:
         return self._switch.name or self._switch.key
+
+    def _ask_for_settings(self) -> None:
+        """Let the configuration be read beside the stream, on the same channel."""
+        wanted = self._options.settings_s > 0 and self._vendor.has_get and not self._vendor.sonic
+        if wanted and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._read_settings())
+
+    async def _read_settings(self) -> None:
+        while True:
+            try:
+                found = await self._client.get(CONFIGURED, "JSON_IETF", config_only=True)
+                text = json.dumps(parse_tree(found))
+                self._configured = parse_configuration("openconfig", text, self._switch, "gnmi get")
+            except FabricError as error:
+                self._gaps.add(self._switch, "settings", type(error).__name__, error.why)
+            await asyncio.sleep(self._options.settings_s)
 
     async def _connect(self) -> None:
         self.mode = "connecting"

@@ -94,12 +94,13 @@ class Track:
         """Read once; an error closes the file, the next sample opens it anew."""
         try:
             if self.handle is None:
-                self.handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                self.handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             value = parse_count(os.pread(self.handle, 32, 0))
         except (OSError, Unreadable) as error:
             self.last_error = str(error)
             self.close()
             return
+        self.last_error = ""
         if len(self.values) < _MOST_SAMPLES:
             self.times.append(now_ns)
             self.values.append(value)
@@ -190,6 +191,9 @@ class BurstCollector:
         known = columns("derived")
         found: dict[Port | Netdev, dict[Column, int | float]] = {}
         with self._lock:
+            for (entity, key), track in self._tracks.items():
+                if track.last_error:
+                    gaps.add(entity, key, "unreadable", track.last_error)
             taken = {place: track.take() for place, track in self._tracks.items()}
         for (entity, key), (times, values) in taken.items():
             line = self._line_bps.get(entity, 0.0)

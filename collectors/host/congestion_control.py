@@ -7,6 +7,11 @@ folder that nobody made tells nothing, and that is a gap. All values are those i
 what a device takes over at its next reset is in its firmware configuration, which only the
 vendor's tool reads: where its output is kept as FOLDER/PCI-ADDRESS.txt (option
 `mstconfig_folder`), those values are told, too, as `next_boot`.
+
+Which algorithm runs on mlx5 is told by what there is, in this order: MLNX_OFED's enable bits,
+the current firmware settings (`mstconfig -e query`), and, on chips that know DCQCN only, that
+the device has handled CNPs. DCQCN's parameters alone tell nothing: they are there when it is
+off for all priorities, and when a program has taken its place.
 """
 
 from __future__ import annotations
@@ -22,9 +27,11 @@ from collectors.host.kernel_file import (
     folder,
     names_in,
     parse_count,
+    read_count,
     read_optional,
     read_text,
 )
+from collectors.host.mstconfig import algorithm_of, parse_mstconfig
 from collectors.model.dcqcn import (
     FIRMWARE_KNOBS,
     DcqcnRangeError,
@@ -37,6 +44,9 @@ from collectors.model.facts import Applies, Facts, Setting, Value
 from collectors.model.reading import Clock, GapLog, Pass
 
 _PRIORITIES: Final = 8
+# ConnectX-4 to ConnectX-6, as mlx5_ib names them by their PCI device: RTT-based and programmable
+# control came with ConnectX-6 Dx (MT4125).
+_DCQCN_ONLY: Final = frozenset({"MT4115", "MT4117", "MT4119", "MT4121", "MT4123"})
 
 
 def parse_tclass(text: str) -> int | None:
@@ -54,25 +64,6 @@ def parse_flexible(text: str) -> int:
         except ValueError:
             raise Unreadable("not numeric", word[:40]) from None
     return parse_count(word.encode())
-
-
-def parse_mstconfig(text: str, port: int) -> dict[str, int]:
-    """Return register -> value for a port of `mstconfig query`, under MLNX_OFED's names.
-
-    Values may be words with their number in brackets, `True(1)`; other lines are passed over.
-    """
-    names = {f"{knob.mlxconfig}_P{port}": knob.name for knob in FIRMWARE_KNOBS}
-    names |= {f"CNP_DSCP_P{port}": "cnp_dscp", f"CNP_802P_PRIO_P{port}": "cnp_802p_prio"}
-    names |= {f"ROCE_CC_PRIO_MASK_P{port}": "prio_mask"}
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) < 2 or fields[-2] not in names:
-            continue
-        value = fields[-1].rpartition("(")[2].rstrip(")")
-        if value.isascii() and value.isdecimal():
-            found[names[fields[-2]]] = int(value)
-    return found
 
 
 def dcqcn_settings(
@@ -117,7 +108,8 @@ class CongestionControlCollector:
                     continue  # InfiniBand has its own congestion control, of the subnet manager
                 found = list(self._by_driver(device, port, gaps))
                 settings += found
-                if not any(setting.name == "congestion_control" for setting in found):
+                running = [setting for setting in found if setting.applies == "running"]
+                if not any(setting.name == "congestion_control" for setting in running):
                     value = "off" if device.driver in ("rxe", "siw") else "unknown"
                     where = f"driver {device.driver or 'unknown'}"
                     settings.append(Setting(port.entity, "congestion_control", value, where))
@@ -125,8 +117,10 @@ class CongestionControlCollector:
 
     def _by_driver(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:
         if device.driver == "mlx5":
-            yield from self._next_boot(device, port, gaps)
+            firmware = self._firmware(device, port, gaps)
+            yield from self._next_boot(device, port, firmware["next_boot"], gaps)
             yield from self._mlx5(device, port, gaps)
+            yield from self._algorithm(device, port, firmware["running"], gaps)
         elif device.driver == "bnxt_re":
             yield from self._bnxt_re(device, port, gaps)
         elif device.driver == "irdma":
@@ -183,26 +177,56 @@ class CongestionControlCollector:
         if "cnp_802p_prio" in registers:
             value = registers["cnp_802p_prio"]
             yield Setting(port.entity, "cnp_priority", value, files["cnp_802p_prio"])
-        enabled: dict[str, tuple[bool, ...]] = {}
         for side in ("rp", "np"):
-            bits = _enable_bits(f"{ofed}/roce_{side}/enable")
+            where = f"{ofed}/roce_{side}/enable"
+            bits = _enable_bits(where)
             if bits is not None:
-                enabled[side] = bits
-                where = f"{ofed}/roce_{side}/enable"
                 yield Setting(port.entity, f"dcqcn_{side}_enabled", bits, where)
-        if "rp" in enabled:
-            algorithm = "dcqcn" if any(enabled["rp"]) else "off"
-            yield Setting(port.entity, "congestion_control", algorithm, f"{ofed}/roce_rp/enable")
 
-    def _next_boot(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:
-        if not self._mstconfig:
+    def _algorithm(
+        self, device: RdmaDevice, port: RdmaPort, firmware: Mapping[str, int], gaps: GapLog
+    ) -> Iterator[Setting]:
+        """Return which algorithm runs, where that can be told."""
+        where = folder(self._context.sysfs, "class/net", port.netdev or "-", "ecn/roce_rp/enable")
+        bits = _enable_bits(where)
+        algorithm = algorithm_of(firmware)
+        if bits is not None and not any(bits):
+            algorithm = "off"
+        elif bits is not None and algorithm != "programmable":
+            algorithm = "dcqcn"
+        elif algorithm is not None:
+            where = self._mstconfig_file(device)
+        elif read_optional(f"{device.path}/hca_type") in _DCQCN_ONLY and _cnps_handled(port):
+            algorithm, where = "dcqcn", f"{port.path}/hw_counters/rp_cnp_handled"
+        if algorithm is None:
+            hint = f"keep the output of `mstconfig -d {device.pci_address} -e query` for this agent"
+            gaps.add(port.entity, "congestion_control", "not told", f"{hint} (mstconfig_folder)")
             return
-        file = f"{self._mstconfig}/{device.pci_address}.txt"
-        try:
-            registers = parse_mstconfig(read_text(file), port.entity.number)
-        except Unreadable as why:
-            gaps.add(port.entity, "mstconfig", why.reason, file)
-            return
+        yield Setting(port.entity, "congestion_control", algorithm, where)
+
+    def _mstconfig_file(self, device: RdmaDevice) -> str:
+        return f"{self._mstconfig}/{device.pci_address}.txt"
+
+    def _firmware(
+        self, device: RdmaDevice, port: RdmaPort, gaps: GapLog
+    ) -> dict[Applies, dict[str, int]]:
+        """Return the firmware's registers by when they apply; none without the option."""
+        text, number = "", port.entity.number
+        if self._mstconfig:
+            file = self._mstconfig_file(device)
+            try:
+                text = read_text(file)
+            except Unreadable as why:
+                gaps.add(port.entity, "mstconfig", why.reason, file)
+        return {
+            "running": parse_mstconfig(text, number, "running"),
+            "next_boot": parse_mstconfig(text, number, "next_boot"),
+        }
+
+    def _next_boot(
+        self, device: RdmaDevice, port: RdmaPort, registers: Mapping[str, int], gaps: GapLog
+    ) -> Iterator[Setting]:
+        file = self._mstconfig_file(device)
         try:
             yield from dcqcn_settings(registers, port, file, "next_boot")
         except DcqcnRangeError as error:
@@ -214,6 +238,9 @@ class CongestionControlCollector:
             bits = tuple(bool(registers["prio_mask"] >> p & 1) for p in range(_PRIORITIES))
             for side in ("rp", "np"):
                 yield Setting(port.entity, f"dcqcn_{side}_enabled", bits, file, "next_boot")
+        algorithm = algorithm_of(registers)
+        if algorithm is not None:
+            yield Setting(port.entity, "congestion_control", algorithm, file, "next_boot")
 
     # --- bnxt_re -----------------------------------------------------------------------------
     def _bnxt_re(self, device: RdmaDevice, port: RdmaPort, gaps: GapLog) -> Iterator[Setting]:
@@ -297,6 +324,16 @@ class CongestionControlCollector:
                 continue
             if value:  # 0: the device's own default, which the driver does not tell
                 yield Setting(port.entity, name, value * scale, f"{parameters}/{file}")
+
+
+def _cnps_handled(port: RdmaPort) -> bool:
+    """Tell whether the port has cut rates for CNPs; slow restarts count as CNPs, too."""
+    home = f"{port.path}/hw_counters"
+    try:
+        handled = read_count(f"{home}/rp_cnp_handled")
+        return handled > 0 and handled > read_count(f"{home}/roce_slow_restart_cnps")
+    except Unreadable:
+        return False
 
 
 def _ofed_file(ofed: str, knob: FirmwareKnob) -> str:

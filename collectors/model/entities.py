@@ -28,6 +28,7 @@ SlotKind: TypeAlias = Literal[
 ]
 
 
+_MOST_KEPT = 256  # characters of a string whose entity is kept: nobody fills memory with longer
 _SAFE = ":.,@+ -_"
 _PLAIN = re.compile(r"[A-Za-z0-9~:.,@+ \-_/]*")
 """Canonical strings without percent-encoding: most of them, and quick to read."""
@@ -39,7 +40,16 @@ def _quoted(part: str) -> str:
 
 
 def _text(*parts: str | int) -> str:
-    return "/".join([_quoted(str(part)) for part in parts])
+    texts = [str(part) for part in parts]
+    if max(map(len, texts)) > _MOST_KEPT:
+        return "/".join([quote(text, safe=_SAFE) for text in texts])
+    return "/".join([_quoted(text) for text in texts])
+
+
+def _kept(entity: Port | Interface | Slot | Link, value: int) -> int:
+    """Keep the hash of an entity in it: what nests would be hashed anew at each look-up."""
+    object.__setattr__(entity, "_hash", value or 1)
+    return value or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,13 @@ class Port:
 
     device: Device
     number: int
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.device, self.number)))
+
+    def __reduce__(self) -> tuple[type[Port], tuple[object, ...]]:
+        return Port, (self.device, self.number)
 
     def __str__(self) -> str:
         return _text("port", self.device.host, self.device.key, self.number)
@@ -103,6 +120,13 @@ class Interface:
 
     switch: Switch
     name: str
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.switch, self.name)))
+
+    def __reduce__(self) -> tuple[type[Interface], tuple[object, ...]]:
+        return Interface, (self.switch, self.name)
 
     def __str__(self) -> str:
         return _text("interface", self.switch.key, self.name)
@@ -119,6 +143,13 @@ class Slot:
     parent: Wire | Switch
     kind: SlotKind
     index: int
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.parent, self.kind, self.index)))
+
+    def __reduce__(self) -> tuple[type[Slot], tuple[object, ...]]:
+        return Slot, (self.parent, self.kind, self.index)
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.index}/{self.parent}"
@@ -151,6 +182,13 @@ class Link:
 
     a: Wire
     b: Wire
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _kept(self, hash((self.a, self.b)))
+
+    def __reduce__(self) -> tuple[type[Link], tuple[object, ...]]:
+        return Link, (self.a, self.b)
 
     def __str__(self) -> str:
         return _text("link", str(self.a), str(self.b))
@@ -241,8 +279,9 @@ def parse_entity(text: str, label: str = "") -> Entity:
 
     Raises Malformed on anything that is not a canonical string.
     """
+    parse = _parse if len(text) <= _MOST_KEPT else _parse.__wrapped__
     try:
-        entity = _parse(text, label)
+        entity = parse(text, label)
     except (ValueError, IndexError, TypeError) as error:
         raise Malformed(text[:80], "parse entity", f"not a canonical string ({error})") from error
     if "%" in text and str(entity) != text:
@@ -259,7 +298,7 @@ def _wire(text: str, label: str = "") -> Wire:
     return entity
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 19)
 def _parse(text: str, label: str) -> Entity:
     """Return an entity; what has no percent sign is canonical, or an error."""
     kind, _, rest = text.partition("/")

@@ -118,22 +118,34 @@ def _short(name: str) -> str:
     return name.lower().partition(".")[0]
 
 
-def names_of(entities: Iterable[Entity], attributes: Iterable[Attribute]) -> Names:
-    """Return the names that entities and their attributes go by."""
+def _names_of_entities(entities: Iterable[Entity]) -> Names:
     names = Names()
+    hosts: dict[str, None] = {}
+    switches: dict[tuple[str, str], Switch] = {}  # a switch may go by several names
     for entity in entities:
-        host = host_of(entity)
-        if host is not None:
-            names.hosts.setdefault(host.lower(), host)
-            names.hosts.setdefault(_short(host), host)
         wire = wire_of(entity)
         if wire is not None:
             names.known.add(wire)
         switch = wire.switch if isinstance(wire, Interface) else entity
         if isinstance(switch, Switch):
-            for word in (_mac(switch.key), switch.name.lower(), _short(switch.key)):
-                if word:
-                    names.switches.setdefault(word, switch)
+            switches.setdefault((switch.key, switch.name), switch)
+        else:
+            host = host_of(entity)
+            if host is not None:
+                hosts.setdefault(host)
+    for host in hosts:
+        names.hosts.setdefault(host.lower(), host)
+        names.hosts.setdefault(_short(host), host)
+    for switch in switches.values():
+        for word in (_mac(switch.key), switch.name.lower(), _short(switch.key)):
+            if word:
+                names.switches.setdefault(word, switch)
+    return names
+
+
+def names_of(entities: Iterable[Entity], attributes: Iterable[Attribute]) -> Names:
+    """Return the names that entities and their attributes go by."""
+    names = _names_of_entities(entities)
     for row in attributes:
         text = str(row.value)
         match row.entity, row.name:

@@ -17,7 +17,8 @@ from collectors.model.errors import FabricError, Malformed, Unavailable
 from collectors.model.facts import Attribute, Facts
 from collectors.model.metric import Column
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
-from collectors.snmp import tables
+from collectors.snmp import class_queues, tables
+from collectors.snmp.class_queues import ClassQueues
 from collectors.snmp.facts import fetch_facts
 from collectors.snmp.incarnation import Incarnation
 from collectors.snmp.naming import interfaces, text
@@ -61,6 +62,17 @@ class _Known:
     cells: dict[str, dict[str, int]] = field(default_factory=dict)
     closed: dict[str, set[str]] = field(default_factory=dict)
     facts: Facts | None = None
+    classes: ClassQueues = field(default_factory=ClassQueues)
+
+    def at(self, entity: Entity, if_index: int, values: list[dict[Column, int | float]]) -> int:
+        """Return the place of an entity among the values, made where it has none."""
+        at = self.numbers.get(entity)
+        if at is None:
+            at = self.numbers[entity] = len(self.entities)
+            self.entities.append(entity)
+            self.indices.append(if_index)
+            values.append({})
+        return at
 
 
 class SnmpPoller:
@@ -192,6 +204,8 @@ class SnmpPoller:
                 gaps.add(self._switch, oid, type(error).__name__, error.why)
                 continue
             self._take(oid, rows, known, values, gaps)
+        if self._platform == "nxos":
+            await self._class_queues(known, values, gaps)
         if facts_are_new:
             self._forget_superseded(known)
         self._incarnation.see_values(values)
@@ -205,6 +219,20 @@ class SnmpPoller:
             for at, entity in enumerate(known.entities)
             if values[at]
         )
+
+    async def _class_queues(
+        self, known: _Known, values: list[dict[Column, int | float]], gaps: GapLog
+    ) -> None:
+        noter = self._noter(gaps)
+        try:
+            found = await known.classes.fetch(self._session, self._pace, known.ends, noter)
+        except FabricError as error:
+            gaps.add(self._switch, class_queues.MIB, type(error).__name__, error.why)
+            return
+        for (if_index, queue, column), count in found.items():
+            port = known.interfaces.get(if_index)
+            if port is not None:
+                values[known.at(Slot(port, "queue", queue), if_index, values)][column] = count
 
     @staticmethod
     def _forget_superseded(known: _Known) -> None:
@@ -334,12 +362,7 @@ class SnmpPoller:
         column = self._scaled(rule, suffix, known, gaps)
         if column is None:
             return _IGNORED
-        at = known.numbers.get(entity)
-        if at is None:
-            at = known.numbers[entity] = len(known.entities)
-            known.entities.append(entity)
-            known.indices.append(if_index)
-            values.append({})
+        at = known.at(entity, if_index, values)
         return self._prefer(at, oid, rule, column, known, values)
 
     def _prefer(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import yaml
@@ -20,7 +20,9 @@ from collectors.targets.secret import Secret
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]
-API_PLATFORMS = ("eos", "nxos", "junos", "nvue", "openconfig")  # with a management API of their own
+API_OF_PLATFORM: Final = {
+    "eos": "eapi", "nxos": "nxapi", "nvue": "nvue", "junos": "junos", "openconfig": "restconf",
+}  # fmt: skip
 Platform = Literal["eos", "nxos", "junos", "sonic", "nvue", "onyx", "openconfig", "other"]
 
 
@@ -62,7 +64,8 @@ class TlsFiles(Struct, frozen=True, forbid_unknown_fields=True):
 class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     """gNMI of a target; tls null is plain text. paths: instead of the platform's own.
 
-    poll: asks by POLL instead of STREAM, for targets that do SAMPLE badly.
+    poll: asks by POLL instead of STREAM, for targets that do SAMPLE badly. settings: seconds
+    between looks at the OpenConfig configuration, 0 for never.
     """
 
     credentials: str = ""
@@ -72,6 +75,7 @@ class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     max_message_bytes: Annotated[int, Meta(ge=1 << 16)] = 64 << 20
     on_change_only: bool = False
     poll: bool = False
+    settings: Annotated[float, Meta(ge=0, le=86400)] = 600.0
     gzip: bool = False
     paths: tuple[str, ...] = ()
 
@@ -101,7 +105,7 @@ class Api(Struct, frozen=True, forbid_unknown_fields=True):
 class Target(Struct, frozen=True, forbid_unknown_fields=True):
     """One switch. config: a configuration in a backup folder, read for settings.
 
-    otlp: it pushes to this agent's OTLP receiver, so that its silence there is a gap.
+    pushes: what it sends to this agent of its own accord, so that its silence there is a gap.
 
     include, exclude: regular expressions on whole interface names.
     """
@@ -116,7 +120,7 @@ class Target(Struct, frozen=True, forbid_unknown_fields=True):
     sonic_db: SonicDb | None = None
     config: str = ""
     api: Api | None = None
-    otlp: bool = False
+    pushes: tuple[Literal["otlp", "gnmi_dialout"], ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
@@ -175,11 +179,11 @@ def _check(inventory: Inventory, file: str) -> None:
         if target.name in seen:
             raise ConfigInvalid(file, where, f"the name {target.name!r} stands twice")
         seen.add(target.name)
-        ways = (target.snmp, target.gnmi, target.sonic_db, target.config, target.api, target.otlp)
+        ways = (target.snmp, target.gnmi, target.sonic_db, target.config, target.api, target.pushes)
         if not any(ways):
-            names = "snmp, gnmi, sonic_db, config, api, otlp"
+            names = "snmp, gnmi, sonic_db, config, api, pushes"
             raise ConfigInvalid(file, where, f"needs one of {names}")
-        if target.api and not target.api.protocol and target.platform not in API_PLATFORMS:
+        if target.api and not target.api.protocol and target.platform not in API_OF_PLATFORM:
             why = f"name the protocol: platform {target.platform} has none of its own"
             raise ConfigInvalid(file, f"{where}.api", why)
         if target.group and target.group not in inventory.groups:

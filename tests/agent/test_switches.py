@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 
@@ -16,6 +14,7 @@ from agent.config import parse_config
 from agent.once import read_once
 from agent.sources import jobs
 from collectors.model.reading import Instant
+from simlab.switches.daemons import free_port
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.snmp_agent import SnmpAgent
@@ -126,43 +125,15 @@ def test_the_agent_reads_switches_beside_its_host(inventory):
     )
 
 
-def test_credentials_are_nowhere_to_be_seen(inventory, tmp_path):
-    """Not in logs, metrics, `ps`, error texts or check-config."""
-    config = tmp_path / "agent.yaml"
-    config.write_text(
-        "agent: mgmt1\nlog_level: debug\nswitches: {inventory: targets.yaml}\nmetrics: null\n"
-    )
-    command = [sys.executable, "-m", "agent.cli"]
-    program = "from agent.cli import app; import sys; app()"
-    command = [sys.executable, "-c", program]
-    seen = ""
-    for argv in (
-        ["check-config", str(config)],
-        ["once", "--config", str(config), "--format", "prom"],
-        ["once", "--config", str(config), "--format", "json"],
-        ["targets", "test", str(inventory)],
-    ):
-        process = subprocess.Popen(
-            [*command, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        with open(f"/proc/{process.pid}/cmdline", encoding="utf-8") as line:
-            seen += line.read()
-        seen += process.communicate(timeout=60)[0]
-    assert "fabric_pfc_rx_frames_total" in seen
-    assert "no answer" in seen
-    assert COMMUNITY not in seen
-    assert PASSWORD not in seen
-
-
-def test_the_agent_takes_otlp_of_the_inventorys_switches(inventory):
+@pytest.mark.parametrize("by", ["otlp", "gnmi_dialout"])
+def test_the_agent_takes_what_the_inventorys_switches_push(inventory, by):
     """A switch that is to push and does not is a gap."""
     rows = yaml.safe_load(inventory.read_text())
-    rows["targets"][0]["otlp"] = True
+    rows["targets"][0]["pushes"] = [by]
     inventory.write_text(yaml.safe_dump(rows))
-    text = (
-        "agent: mgmt1\nswitches: {inventory: targets.yaml}\notlp: {address: 127.0.0.1, interval: 5}"
-    )
-    (job,) = [job for job in jobs(parse_config(text, "x"), str(inventory)) if job.name == "otlp"]
+    text = "agent: mgmt1\nswitches: {inventory: targets.yaml}\n"
+    text += f"{by}: {{address: 127.0.0.1, port: {free_port()}, interval: 5}}"
+    (job,) = [job for job in jobs(parse_config(text, "x"), str(inventory)) if job.name == by]
     assert job.interval_s == 5
     receiver = job.build()
     try:

@@ -33,7 +33,7 @@ def test_intervals():
         (("{community_env: LAB_COMMUNITY}", "{community: hello}"), "community"),
         (
             ("sonic_db: {}", "exclude: ['(']"),
-            "needs one of snmp, gnmi, sonic_db, config, api, otlp",
+            "needs one of snmp, gnmi, sonic_db, config, api, pushes",
         ),
         (("group: pod1, sonic_db", "group: pod9, sonic_db"), "no group 'pod9'"),
         (("targets:", "targets: ["), "t.yaml:"),

@@ -19,6 +19,7 @@ Cure: TypeAlias = Callable[[Finding, Telemetry, FabricView], Iterable[Recommenda
 _RESENT = (rdma.OUT_OF_SEQUENCE_RX, rdma.DUPLICATE_RX)
 RETRANSMISSIONS: Final = "retransmissions/s"
 GOODPUT: Final = "goodput of affected flows"
+PAUSED: Final = "share of time that peers are paused"
 _UNKNOWN_GAIN: Final = 10.0
 
 
@@ -34,10 +35,13 @@ def recommend_change(
     confidence: float,
     risk: Risk,
     missing: Iterable[str] = (),
+    also: Iterable[Entity] = (),
 ) -> Recommendation:
     """Return the recommendation of a knob's change because of a finding."""
     knob = KNOBS[knob_name]
-    how, undo = filled(knob, display(scope), proposed, current)
+    others = tuple(also)
+    where = display(scope) + (f" and {len(others)} more" if others else "")
+    how, undo = filled(knob, where, proposed, current)
     return Recommendation(
         knob.name,
         scope,
@@ -54,6 +58,7 @@ def recommend_change(
         how,
         undo,
         tuple(missing),
+        others,
     )
 
 
@@ -104,6 +109,24 @@ def end_of_loss(
             "lower bound: packets received in vain carry data; upper bound, as counters do not "
             f"show the time lost in timeouts: {bound}",
         ),
+    ]  # fmt: skip
+
+
+def end_of_pauses(finding: Finding) -> list[Effect]:
+    """Predict that pauses shown as evidence get fewer; how many is for the simulation to say."""
+    shares = [
+        float(item.value) / ((item.until_ns - item.since_ns) / 1e9)
+        for item in finding.evidence
+        if item.unit == "seconds"
+        and isinstance(item.value, (int, float))
+        and item.until_ns > item.since_ns
+    ]
+    before = min(1.0, max(shares)) if shares else None
+    return [
+        Effect(
+            PAUSED, "ratio", before, 0.0, 1.0 if before is None else before,
+            "PFC accounting", "the senders react to marks; nothing else pauses them",
+        )
     ]  # fmt: skip
 
 

@@ -73,7 +73,10 @@ class EffectDocument(msgspec.Struct, frozen=True):
 
 
 class RecommendationDocument(msgspec.Struct, frozen=True):
-    """One change. current is null where it is not visible; `missing` says what would show it."""
+    """One change. current is null where it is not visible; `missing` says what would show it.
+
+    also: further places that have the same current value and get the same proposed one.
+    """
 
     id: str
     knob: str
@@ -91,6 +94,7 @@ class RecommendationDocument(msgspec.Struct, frozen=True):
     how: str
     undo: str
     missing: list[str]
+    also: list[Place] = []
 
 
 class RuleDocument(msgspec.Struct, frozen=True):
@@ -177,6 +181,7 @@ def recommendation_document(rec: Recommendation) -> RecommendationDocument:
         rec.how,
         rec.undo,
         list(rec.missing),
+        [_place(entity) for entity in rec.also],
     )
 
 

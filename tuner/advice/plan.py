@@ -5,10 +5,12 @@ Renderers see nothing but this. It is built by `planning.build_plan` and by `pro
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from collectors.model.entities import Entity, Host, Switch
+from collectors.model.entities import Entity, Host, Switch, display
 from collectors.model.facts import Attribute, Setting, Value
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
@@ -113,3 +115,35 @@ class Plan:
     def steps(self) -> int:
         """Number of steps of all devices."""
         return sum(len(device.steps) for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Steps of a device that make the same change of the same knob, at several places."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def first(self) -> Step:
+        """The step to show for all."""
+        return self.steps[0]
+
+    @property
+    def numbers(self) -> str:
+        """Numbers of the steps: `4`, `4-67`."""
+        first, last = self.steps[0].number, self.steps[-1].number
+        return str(first) if first == last else f"{min(first, last)}-{max(first, last)}"
+
+    @property
+    def places(self) -> str:
+        """Where: the first place, and how many more."""
+        more = len(self.steps) - 1
+        return display(self.first.scope) + (f" and {more} more like it" if more else "")
+
+
+def alike(steps: Iterable[Step]) -> list[Alike]:
+    """Return the steps in their order, those that follow each other with the same change as one."""
+    groups = itertools.groupby(
+        steps, lambda s: (s.knob, s.current, s.proposed, s.summary.replace(display(s.scope), ""))
+    )
+    return [Alike(tuple(group)) for _, group in groups]

@@ -6,6 +6,7 @@ that relies on them, marking before senders that react to it, jobs last. Undo go
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -105,7 +106,7 @@ def build_plan(
     refused: list[Refusal] = []
     conflicts: list[Conflict] = []
     chosen: dict[tuple[Entity, str], Recommendation] = {}
-    for rec in recommendations:
+    for rec in (one for wide in recommendations for one in wide.each()):
         why = _unfit(rec, facts)
         if why:
             refused.append(Refusal(rec.id, rec.knob, rec.scope, why))
@@ -229,7 +230,7 @@ def _devices(
         entities = parts.get(device, [])
         settings = tuple(row for e in entities for row in facts.settings(e).values())
         attributes = tuple(row for e in entities for row in facts.attributes(e).values())
-        ordered = sorted(recs, key=_rank)
+        ordered = sorted(recs, key=lambda rec: rank(rec.knob, rec.scope))
         yield DevicePlan(
             device,
             display(device) if device.name else str(device),
@@ -240,9 +241,11 @@ def _devices(
         )
 
 
-def _rank(rec: Recommendation) -> tuple[int, int, int, str]:
-    first = _FIRST.index(rec.knob) if rec.knob in _FIRST else len(_FIRST)
-    return (first, *_RANK[rec.knob], str(rec.scope))
+def rank(knob: str, scope: Entity) -> tuple[int, int, int, list[tuple[int, str]]]:
+    """Return what to sort the changes of a device by, to have them in a safe order."""
+    first = _FIRST.index(knob) if knob in _FIRST else len(_FIRST)
+    parts = re.split(r"(\d+)", str(scope))  # Ethernet2 before Ethernet10
+    return (first, *_RANK[knob], [(int(p), "") if p.isdigit() else (0, p) for p in parts])
 
 
 def step_of(number: int, rec: Recommendation, reasons: Mapping[str, str]) -> Step:

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from collectors.model.entities import Entity
 from tuner.advice.cure import Cure
-from tuner.advice.cures import host, infiniband, link, queue
+from tuner.advice.cures import balance, configuration, congestion, host, infiniband, link, queue
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Diagnosis
 from tuner.diagnosis.view import FabricView, Telemetry
 
 CURES: Final[Mapping[str, Cure]] = MappingProxyType(
     {
+        **{rule: configuration.align(names) for rule, names in configuration.SETTINGS.items()},
+        **congestion.CURES,
+        **balance.CURES,
         "link-down": link.repair,
         "loss-on-path": link.repair,
+        "lossy-cable": link.repair,
+        "link-errors": link.repair,
+        "fec-errors": link.repair,
+        "slow-receiver": host.look_at,
+        "pause-storm": host.look_at,
+        "pcie-link": host.look_at,
+        "pfc-deadlock": host.watch_pauses,
+        "ack-timeouts": host.outlast_timeouts,
         "slow-link": link.speed_up,
         "mtu-mismatch": host.align_mtu,
         "not-ect": host.set_ect,
@@ -42,14 +55,18 @@ def recommend(
 
     What another finding explains gets none: its cause is cured instead.
     """
-    made: dict[str, Recommendation] = {}
+    made: list[Recommendation] = []
+    settled: set[tuple[str, Entity]] = set()
     for finding in diagnosis.findings:
         cure = CURES.get(finding.rule)
         if cure is None or finding.explained_by or finding.severity == "info":
             continue
         for recommendation in _cured(cure(finding, telemetry, fabric)):
-            made.setdefault(recommendation.id, recommendation)
-    return tuple(made.values())
+            places = [p for p in recommendation.places if (recommendation.knob, p) not in settled]
+            settled |= {(recommendation.knob, place) for place in places}
+            if places:
+                made.append(replace(recommendation, scope=places[0], also=tuple(places[1:])))
+    return tuple(made)
 
 
 def _cured(recommendations: Iterable[Recommendation]) -> list[Recommendation]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from collectors.model.entities import Entity
@@ -32,7 +33,8 @@ class Recommendation:
 
     current is None where it is not visible from here; `missing` then says what would show it.
     because: ids of findings. how, undo: text for a person; plans for devices are rendered from
-    knob, scope and proposed.
+    knob, scope and proposed. also: further places that have the same current value and get the
+    same proposed one.
     """
 
     knob: str
@@ -50,6 +52,17 @@ class Recommendation:
     how: str
     undo: str
     missing: tuple[str, ...] = ()
+    also: tuple[Entity, ...] = ()
+
+    @property
+    def places(self) -> tuple[Entity, ...]:
+        """Every place that the change is for."""
+        return (self.scope, *self.also)
+
+    def each(self) -> Iterator[Recommendation]:
+        """Yield the same change for one place at a time."""
+        for place in self.places:
+            yield replace(self, scope=place, also=())
 
     @property
     def id(self) -> str:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tuner.cli.concern import (
+    CablesOption,
+    HostOption,
+    JobOption,
+    JobsOption,
+    LinkOption,
+    concern_of,
+    fabric_of,
+    listed,
+)
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, look, reporting
 from tuner.cli.suggest import as_text
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from collectors.model.entities import Entity, Wire
-    from tuner.diagnosis.finding import Finding
+    from collectors.model.entities import Link, Wire
+    from collectors.model.facts import Neighbour
     from tuner.diagnosis.flow import PriorityFlow
     from tuner.diagnosis.pause_tree import Branch, PauseTree
-    from tuner.store.window import Window
 
 FOUND = 3
 """Exit code: there is a finding above information."""
-
-HostOption = Annotated[str, typer.Option("--host", help="only what concerns this host")]
-LinkOption = Annotated[
-    str, typer.Option("--link", help="only what concerns this end: `leaf1 Ethernet1/1`, `h2 eth0`")
-]
 
 
 def diagnose(
@@ -34,6 +38,9 @@ def diagnose(
     since: Since = "",
     host: HostOption = "",
     link: LinkOption = "",
+    job: JobOption = "",
+    jobs: JobsOption = None,
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
     """Name what is wrong, without advice; also what could not be judged and why.
@@ -44,12 +51,13 @@ def diagnose(
     from tuner.cli import show
     from tuner.diagnosis.diagnose import diagnose as run_rules
     from tuner.diagnosis.registry import RULES
-    from tuner.fabric.graph import build_fabric
 
     with reporting():
         window, named = look(tuner, source, since)
-        result = run_rules(window, build_fabric(window), RULES)
-    chosen = [f for f in result.findings if concerns(f, host, link)]
+        fabric = fabric_of(window, cables)
+        concern = concern_of(window, fabric, host, link, job, jobs)
+        result = run_rules(window, fabric, RULES)
+    chosen = [finding for finding in result.findings if concern.covers(finding)]
     if answer is Format.table:
         for finding in chosen:
             show.console().print(show.explanation(finding, ()))
@@ -102,28 +110,52 @@ def topology(
     tuner: TunerAddress = "",
     source: Source = "",
     since: Since = "",
+    jobs: JobsOption = None,
+    cables: CablesOption = None,
     answer: Answer = Format.table,
 ) -> None:
-    """Show cables, which eye saw them, and where sources contradict each other."""
+    """Show cables, which eye saw them, conflicts and holes in what is known, and jobs."""
     from collectors.model.entities import display
     from tuner.cli import show
-    from tuner.fabric.graph import build_fabric
+    from tuner.fabric.graph import build_fabric, resolved
+    from tuner.fabric.holes import holes_of
+    from tuner.fabric.jobs import jobs_of, read_host_lists
 
     with reporting():
         window, _ = look(tuner, source, since)
-        fabric = build_fabric(window)
+        planned = listed(window, cables)
+        fabric = build_fabric(window, planned)
+        lists = read_host_lists(jobs) if jobs is not None else None
+    seen = seen_by(resolved(window, planned))
     rows = [
-        {"a": display(link.a), "b": display(link.b), "seen_by": seen_by(window, link.a, link.b)}
-        for link in sorted(fabric.links(), key=str)
+        {"a": display(cable.a), "b": display(cable.b), "seen_by": seen.get(cable, "")}
+        for cable in sorted(fabric.links(), key=str)
     ]
     loose = [display(port) for port in fabric.ports() if fabric.peer(fabric.attached(port)) is None]
     conflicts = [str(conflict) for conflict in fabric.conflicts]
+    holes = holes_of(window, fabric)
+    jobs_seen = jobs_of(window, fabric, lists)
     if answer is not Format.table:
         document = {
             "schema": "fabric-tuner/topology/1",
             "links": rows,
             "ports_without_known_cable": loose,
             "conflicts": conflicts,
+            "holes": [
+                {"kind": hole.kind, "place": display(hole.place), "what": hole.text}
+                for hole in holes
+            ],
+            "jobs": [
+                {
+                    "job": job.name,
+                    "hosts": list(job.hosts),
+                    "ports": [display(port) for port in job.ports],
+                    "queue_pairs": len(job.queue_pairs),
+                    "dscps": list(job.dscps),
+                    "known_by": job.how,
+                }
+                for job in jobs_seen.values()
+            ],
         }
         print(as_text(document, answer))
         return
@@ -133,19 +165,19 @@ def topology(
     for row in rows:
         table.add_row(*map(show.plain, (row["a"], row["b"], row["seen_by"])))
     show.console().print(table)
-    for title, lines in (("ports without a known cable", loose), ("conflicts", conflicts)):
+    job_lines = [
+        f"{job.name}: {len(job.hosts)} hosts, {len(job.ports)} ports, "
+        f"{len(job.queue_pairs)} queue pairs, DSCP {', '.join(map(str, job.dscps)) or 'unknown'} "
+        f"({job.how})"
+        for job in jobs_seen.values()
+    ]
+    for title, lines in (
+        ("conflicts", conflicts),
+        ("holes", [str(hole) for hole in holes]),
+        ("jobs", job_lines),
+    ):
         if lines:
-            print(f"{title}:", *lines, sep="\n  ")
-
-
-def concerns(finding: Finding, host: str, link: str) -> bool:
-    """Tell whether a finding is about, or hurts, a host or an end of a cable."""
-    from collectors.model.entities import display, host_of
-
-    places = [finding.subject, *finding.affected]
-    if host and not any(host_of(part) == host for place in places for part in _parts(place)):
-        return False
-    return not link or any(display(part) == link for place in places for part in _parts(place))
+            show.console().print(show.plain("\n  ".join([f"{title}:", *lines])))
 
 
 def rich_tree(tree: PauseTree) -> Tree:
@@ -166,23 +198,20 @@ def rich_tree(tree: PauseTree) -> Tree:
     return shown
 
 
-def seen_by(window: Window, a: Wire, b: Wire) -> str:
-    """Return how the ends of a cable are known: `lldp both ends`, `topology file`..."""
-    hows = {(n.how, n.local == a) for n in window.neighbours() if {n.local, n.remote} == {a, b}}
-    words = []
-    for how in sorted({how for how, _ in hows}):
-        ends = len({side for known, side in hows if known == how})
-        words.append(f"{how}, {'both ends' if ends == 2 else 'one end'}")
-    return "; ".join(words)
+def seen_by(neighbours: Iterable[Neighbour]) -> dict[Link, str]:
+    """Return how the ends of each cable are known: `lldp, both ends`, `topology file, one end`."""
+    from collectors.model.entities import link
 
-
-def _parts(place: Entity) -> list[Entity]:
-    from collectors.model.entities import Link, wire_of
-
-    if isinstance(place, Link):
-        return [place.a, place.b]
-    wire = wire_of(place)
-    return [place] if wire is None else [wire]
+    hows: dict[Link, dict[str, set[Wire]]] = {}
+    for claim in neighbours:
+        ends = hows.setdefault(link(claim.local, claim.remote), {})
+        ends.setdefault(claim.how, set()).add(claim.local)
+    return {
+        cable: "; ".join(
+            f"{how}, {'both ends' if len(by) == 2 else 'one end'}" for how, by in sorted(of.items())
+        )
+        for cable, of in hows.items()
+    }
 
 
 def _plain(flows: Iterable[PriorityFlow]) -> list[dict[str, Any]]:

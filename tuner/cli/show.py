@@ -14,10 +14,13 @@ from rich.text import Text
 from collectors.model.entities import display
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.words import clock, effect, value
+from tuner.cli.curves import Curve, span_of, sparkline
+from tuner.diagnosis.changes import Changes
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
 from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+COURSE: Final = 40  # columns of a sparkline
 _BY_HAND: Final = {rule.id: fix for rule, fix in CHECKS}
 _COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
 
@@ -88,7 +91,10 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
         now = "?" if rec.current is None else value(rec.current, rec.unit)
         table.add_row(
             rec.id,
-            plain(f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"),
+            plain(
+                f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"
+                + (f" (at {len(rec.places)} places)" if rec.also else "")
+            ),
             plain("\n".join(effect(item) for item in rec.effects) or "no prediction"),
             rec.risk,
         )
@@ -139,6 +145,42 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
     return table
 
 
+def over_time(curves: Sequence[Curve]) -> RenderableType:
+    """Return a sparkline for each curve, all over the same span of time."""
+    since_ns, until_ns = span_of(curves)
+    begin, end = clock(since_ns).split(maxsplit=1)[1], clock(until_ns).split(maxsplit=1)[1]
+    table = Table(title=f"Over time, {begin} to {end}", title_justify="left", expand=True)
+    table.add_column("metric", ratio=1)
+    table.add_column("course", no_wrap=True, width=COURSE)
+    table.add_column("highest", justify="right", no_wrap=True)
+    for curve in curves:
+        name = plain(f"{curve.name.removesuffix('_total')}\n{display(curve.entity)}")
+        most = value(float(curve.values.max()), curve.unit)
+        table.add_row(name, sparkline(curve, since_ns, until_ns, COURSE), most)
+    return table
+
+
+def level_changes(changes: Changes) -> RenderableType:
+    """Return when the evidence changed its level, and after what."""
+    table = Table(title="Changes of level", title_justify="left", expand=True)
+    table.add_column("at", no_wrap=True)
+    table.add_column("metric", ratio=1)
+    table.add_column("per second", justify="right", no_wrap=True)
+    table.add_column("shortly after", ratio=1)
+    for change in changes.changes:
+        table.add_row(
+            clock(change.at_ns).split()[1],
+            plain(f"{change.metric.removesuffix('_total')}\n{display(change.entity)}"),
+            f"{change.before:,.4g} → {change.after:,.4g}",
+            plain(change.follows.what if change.follows else ""),
+        )
+    if not any(change.follows for change in changes.changes):
+        return table
+    words = "not by chance" if changes.linked else "which chance may do, too"
+    told = f"{words}: {changes.by_chance:.2g} is the chance of as many after events"
+    return Group(table, Text(told, style="dim"))
+
+
 def recommendation(rec: Recommendation) -> RenderableType:
     """Return all fields of one recommendation."""
     now = "not visible from here" if rec.current is None else value(rec.current, rec.unit)
@@ -151,6 +193,8 @@ def recommendation(rec: Recommendation) -> RenderableType:
         f"risk       {rec.risk}: {rec.risk_reason}",
         f"sure       {rec.confidence:.0%}",
     ]
+    if rec.also:
+        lines.insert(1, f"and of     {', '.join(display(place) for place in rec.also)}")
     for item in rec.effects:
         lines += [f"predicted  {effect(item)}", f"           by {item.model}: {item.assumptions}"]
     lines += [f"missing    {what}" for what in rec.missing]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collectors.model.errors import ConfigInvalid
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
 from tuner.cli.rendering import Out, PlanFormat, Render, printed, rendered, write_out
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 
 RECOMMENDED = 3
 """Exit code: there is something to do."""
+UNCURED = 4
+"""Exit code: nothing to recommend, yet a finding above information stands."""
+SIMULATE_S = 10.0
+Budget = Annotated[
+    float,
+    typer.Option("--budget", metavar="SECONDS", min=0.0, help="time for simulations; 0: none"),
+]
 
 
 @dataclass(frozen=True)
@@ -43,11 +52,18 @@ class Advice:
         return build_plan(self.recommendations, self.window, self.fabric, reasons)
 
 
-def advise(window: Window, source: str, measured: Measured | None = None) -> Advice:
-    """Return what the rules and cures say of a window, and what a change is worth to the job."""
+def advise(
+    window: Window, source: str, measured: Measured | None = None, budget_s: float = 0.0
+) -> Advice:
+    """Return what the rules and cures say of a window, and what a change is worth to the job.
+
+    With a budget the changes are tried, and thresholds searched, on a twin of the fabric.
+    """
     from tuner.advice.outcome.measured import Measured
     from tuner.advice.outcome.money import with_outcome
+    from tuner.advice.prove import prove
     from tuner.advice.recommend import recommend
+    from tuner.cli.progress import counting
     from tuner.diagnosis.diagnose import diagnose
     from tuner.diagnosis.registry import RULES
     from tuner.fabric.graph import build_fabric
@@ -55,6 +71,11 @@ def advise(window: Window, source: str, measured: Measured | None = None) -> Adv
     fabric = build_fabric(window)
     diagnosis = diagnose(window, fabric, RULES)
     recommendations = recommend(diagnosis, window, fabric)
+    if budget_s > 0:
+        with counting("simulating", "runs") as count:
+            recommendations = prove(
+                recommendations, diagnosis, window, fabric, budget_s=budget_s, progress=count
+            )
     valued = with_outcome(recommendations, measured or Measured())
     return Advice(window, fabric, diagnosis, valued, source)
 
@@ -72,11 +93,13 @@ def suggest(
     step_time: StepTime = "",
     communication: Communication = "",
     gpus: Gpus = 0,
+    budget: Budget = SIMULATE_S,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema and end")] = False,
 ) -> None:
     """Name what is wrong and recommend what to change.
 
-    Exit codes: 0 no change to recommend, 3 recommendations, 1 error, 2 usage. A tuner with TLS:
+    Exit codes: 0 all is well, 3 recommendations, 4 findings above information but no change to
+    recommend (`tuner explain ID` says what to do by hand), 1 error, 2 usage. A tuner with TLS:
     FABRIC_TUNER_CA, FABRIC_TUNER_CERT and FABRIC_TUNER_KEY name the files. What is told of the
     job (--measured, --step-time, --communication, --gpus) turns a predicted gain into bus
     bandwidth, step time and GPU-hours per day.
@@ -93,7 +116,7 @@ def suggest(
         job = measured_of(measured, step_time, communication, gpus)
     if out is not None and not render:
         raise typer.BadParameter("--out needs --render PLATFORM")
-    advice = _look(tuner, source, since, job)
+    advice = _look(tuner, source, since, job, budget_s=budget)
     plan = advice.plan()
     texts = rendered(plan, render)
     if answer is PlanFormat.table:
@@ -114,7 +137,10 @@ def suggest(
         )
     elif answer is PlanFormat.table:
         print("\n".join(printed(texts)), end="\n" if texts else "")
-    raise typer.Exit(RECOMMENDED if advice.recommendations else 0)
+    if advice.recommendations:
+        raise typer.Exit(RECOMMENDED)
+    ails = any(finding.severity != "info" for finding in advice.diagnosis.findings)
+    raise typer.Exit(UNCURED if ails else 0)
 
 
 def explain(
@@ -122,10 +148,14 @@ def explain(
     tuner: TunerAddress = "",
     source: Source = "",
     since: Since = "",
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="draw the evidence over time")
+    ] = None,
     answer: Answer = Format.table,
+    budget: Budget = SIMULATE_S,
 ) -> None:
-    """Show everything about one finding: evidence, what would refute it, cure, undo."""
-    advice = _look(tuner, source, since)
+    """Show everything about one finding: evidence over time, what would refute it, cure, undo."""
+    advice = _look(tuner, source, since, budget_s=budget)
     by_recommendation = [
         rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)
     ]
@@ -135,10 +165,24 @@ def explain(
         known = ", ".join(item.id for item in advice.diagnosis.findings) or "none"
         fail(f"{finding}: no such finding, or not one alone; there are: {known}")
     cures = [rec for rec in advice.recommendations if chosen.id in rec.because]
+    from tuner.cli.curves import curves_of, write_svg
+    from tuner.diagnosis.changes import changes_of
+
+    curves = curves_of(advice.window, chosen.evidence)
+    changes = changes_of(advice.window, chosen.evidence)
+    if svg is not None:
+        with reporting():
+            if not curves:
+                raise ConfigInvalid(str(svg), "--svg", "no evidence of this finding has a course")
+            write_svg(svg, chosen.summary, curves)
     if answer is Format.table:
         from tuner.cli import show
 
         show.console().print(show.explanation(chosen, cures))
+        if curves:
+            show.console().print(show.over_time(curves))
+        if changes.changes:
+            show.console().print(show.level_changes(changes))
         return
     from tuner.advice.document import finding_document, recommendation_document
 
@@ -146,16 +190,34 @@ def explain(
         "schema": "fabric-tuner/explain/1",
         "finding": finding_document(chosen),
         "recommendations": [recommendation_document(rec) for rec in cures],
+        "changes": [
+            {
+                "at_ns": change.at_ns,
+                "metric": change.metric,
+                "place": str(change.entity),
+                "before_per_second": change.before,
+                "after_per_second": change.after,
+                "follows": change.follows.what if change.follows else "",
+            }
+            for change in changes.changes
+        ],
     }
     print(as_text(document, answer))
 
 
-def _look(tuner: str, source: str, since: str, measured: Measured | None = None) -> Advice:
+def _look(
+    tuner: str,
+    source: str,
+    since: str,
+    measured: Measured | None = None,
+    *,
+    budget_s: float,
+) -> Advice:
     from tuner.cli.options import look
 
     with reporting():
         window, named = look(tuner, source, since)
-        return advise(window, named, measured)
+        return advise(window, named, measured, budget_s)
 
 
 def _document(advice: Advice, plan: Plan) -> Any:
@@ -172,9 +234,13 @@ def _document(advice: Advice, plan: Plan) -> Any:
 
 
 def as_text(document: Any, answer: str) -> str:
-    """Return a document as JSON or YAML text."""
+    """Return a document as JSON, YAML or Markdown text."""
     import msgspec
 
+    if answer == "md":
+        from tuner.cli.markdown import markdown
+
+        return markdown(document)
     if answer == "yaml":
         import yaml
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from collectors.model.entities import Port
+from collectors.model.entities import Port, Switch
 from tuner.diagnosis.once import once
-from tuner.diagnosis.view import HostTelemetry
+from tuner.diagnosis.place import far_end
+from tuner.diagnosis.view import FabricView, HostTelemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ def _connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
     return tuple(made)
 
 
+@lru_cache(maxsize=1 << 17)
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return an address, one mapped into IPv6 as IPv4; None for what is none or link-local."""
     try:
@@ -69,3 +72,22 @@ def senders_by_receiver(telemetry: HostTelemetry) -> Mapping[Port, Mapping[Port,
         return counted
 
     return once(telemetry, "senders_by_receiver", found)
+
+
+def flows_leaving(telemetry: HostTelemetry, fabric: FabricView) -> Mapping[Switch, int]:
+    """Return for each switch the flows that leave its hosts for those of other switches."""
+
+    def found() -> dict[Switch, int]:
+        at: dict[Port, Switch] = {}
+        for port in fabric.ports():
+            interface = far_end(fabric, port)
+            if interface is not None:
+                at[port] = interface.switch
+        counted: dict[Switch, int] = {}
+        for one in connections(telemetry):
+            here, there = at.get(one.src), at.get(one.dst)
+            if here is not None and there is not None and here != there:
+                counted[here] = counted.get(here, 0) + 1
+        return counted
+
+    return once(telemetry, "flows_leaving", found)

@@ -2,12 +2,19 @@
 
 from typing import Final
 
-from tuner.diagnosis.host import fec_errors, link_down, link_errors
+from tuner.diagnosis.host import (
+    fec_errors,
+    link_down,
+    link_errors,
+    lossy_traffic,
+    queue_pair_budget,
+)
 from tuner.diagnosis.host.checks import CONFIGURATION
 from tuner.diagnosis.rule import AnyRule
 from tuner.diagnosis.rules import (
     ack_loss,
     ack_timeouts,
+    class_mismatch,
     class_not_lossless,
     cnp_feedback,
     counters_disagree,
@@ -26,6 +33,7 @@ from tuner.diagnosis.rules import (
     ib_vl_starvation,
     incast,
     incast_beyond_cnp,
+    loss_despite_marks,
     loss_on_path,
     lossy_cable,
     marking_saturated,
@@ -60,6 +68,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     *CONFIGURATION,
     ack_loss.RULE,
     ack_timeouts.RULE,
+    class_mismatch.RULE,
     class_not_lossless.RULE,
     cnp_feedback.RULE,
     counters_disagree.RULE,
@@ -81,8 +90,10 @@ RULES: Final[tuple[AnyRule, ...]] = (
     incast_beyond_cnp.RULE,
     link_down.RULE,
     link_errors.RULE,
+    loss_despite_marks.RULE,
     loss_on_path.RULE,
     lossy_cable.RULE,
+    lossy_traffic.RULE,
     marking_saturated.RULE,
     mtu_mismatch.RULE,
     nic_buffer_overflow.RULE,
@@ -99,6 +110,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     pinned_paths.RULE,
     pool_exhausted.RULE,
     queue_drops.RULE,
+    queue_pair_budget.RULE,
     receiver_not_ready.RULE,
     reordering.RULE,
     retransmission_collapse.RULE,

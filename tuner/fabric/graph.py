@@ -98,8 +98,8 @@ class Fabric:
         ]
 
 
-def build_fabric(facts: Facts) -> Fabric:
-    """Return the fabric of a window's facts."""
+def build_fabric(facts: Facts, cables: Iterable[Neighbour] = ()) -> Fabric:
+    """Return the fabric of a window's facts. cables: more claims, as of a topology file."""
     ports: dict[Port, None] = {}
     wires: dict[Wire, None] = {}
     entities = list(facts.known_entities())
@@ -111,8 +111,7 @@ def build_fabric(facts: Facts) -> Fabric:
             wires.setdefault(wire)
     netdevs = {port: netdev for port in ports if (netdev := _netdev(facts, port)) is not None}
     said: dict[Wire, list[Neighbour]] = {}
-    attributes = (row for entity in entities for row in facts.attributes(entity).values())
-    for neighbour in resolve(facts.neighbours(), names_of(entities, attributes)):
+    for neighbour in resolved(facts, cables, entities):
         back = Neighbour(neighbour.remote, neighbour.local, neighbour.how)
         said.setdefault(neighbour.local, []).append(neighbour)
         said.setdefault(neighbour.remote, []).append(back)
@@ -136,6 +135,15 @@ def build_fabric(facts: Facts) -> Fabric:
         tuple(conflicts),
         {netdev: port for port, netdev in netdevs.items()},
     )
+
+
+def resolved(
+    facts: Facts, cables: Iterable[Neighbour] = (), entities: Sequence[Entity] | None = None
+) -> Sequence[Neighbour]:
+    """Return the links as their ends saw them, every end as the entity that it means."""
+    known = list(facts.known_entities()) if entities is None else entities
+    attributes = (row for entity in known for row in facts.attributes(entity).values())
+    return resolve((*facts.neighbours(), *cables), names_of(known, attributes))
 
 
 def devices_of(fabric: Fabric, host: str) -> list[Device]:

@@ -23,7 +23,7 @@ _MAC_PHY_BYTES = 0.8 * KIB
 
 _FRAME_OVERHEAD_BITS = 160  # inter-frame gap 96 and preamble 64
 _PAUSE_FRAME_BITS = 672
-_CABLE_S_PER_M = 5e-9
+CABLE_S_PER_M = 5e-9
 # Interface delay and pause response in bit times (802.1Qbb), by Gb/s.
 _INTERFACE_BITS: dict[int, int] = {10: 8192, 25: 6144, 40: 24576, 100: 122880}
 _RESPONSE_BITS: dict[int, int] = {10: 30720, 25: 40960, 40: 60416, 100: 201728, 400: 463360}
@@ -130,7 +130,7 @@ def headroom_parts(
         other_frame=other_mtu + _FRAME_OVERHEAD_BITS / 8,
         pause_frame=_PAUSE_FRAME_BITS / 8,
         interface=_speed_key(link_bps, _INTERFACE_BITS) / 8,
-        cable=2 * cable_m * _CABLE_S_PER_M * link_bps / 8,
+        cable=2 * cable_m * CABLE_S_PER_M * link_bps / 8,
         response=_speed_key(link_bps, _RESPONSE_BITS) / 8,
         lossless_frame=lossless_mtu + _FRAME_OVERHEAD_BITS / 8,
     )

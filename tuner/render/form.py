@@ -15,7 +15,7 @@ from collectors.model.entities import Entity, Interface, Slot, display
 from collectors.model.facts import Value
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import PLATFORMS, shown
-from tuner.advice.plan import DevicePlan, Step
+from tuner.advice.plan import DevicePlan, Step, alike
 
 Key: TypeAlias = tuple[Entity, str]
 State: TypeAlias = Mapping[Key, Value]
@@ -194,8 +194,13 @@ def render_device(device: DevicePlan, renderer: Renderer) -> Rendered:
     left = [step for step in device.steps if not renderer.knows(step.knob)]
     there, back = change_of(device, steps, "apply"), change_of(device, steps, "undo")
     apply, undo = renderer.write(there), renderer.write(back)
+    if not apply:
+        there.lacks([key[0] for key in there.keys], KNOBS, f"no line of {renderer.title} for it")
     verify = renderer.verify(there) if apply else ""
-    missing = [Missing(s.knob, display(s.scope), _has_not(renderer, s)) for s in left]
+    missing = [
+        Missing(group.first.knob, group.places, _has_not(renderer, group.first))
+        for group in alike(left)
+    ]
     missing += [Missing(name, display(place), why) for (place, name), why in there.missing.items()]
     files = dict(renderer.files(there)) if renderer.files and apply else {}
     if renderer.files and apply:
@@ -237,10 +242,11 @@ def by_hand(step: Step) -> str:
 
 def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) -> str:
     lines = [f"{device.name}: {way}, {len(steps)} step{'s' if len(steps) != 1 else ''}"]
-    for step in steps:
+    for group in alike(steps):
+        step = group.first
         goal = step.proposed if way == "apply" else step.current
         aim = "removed again: it was not set" if way == "undo" and goal is None else shown(goal)
-        lines.append(f"  {step.number}. {step.knob} of {display(step.scope)}: {aim}")
+        lines.append(f"  {group.numbers}. {step.knob} of {group.places}: {aim}")
         if way == "apply":
             lines.append(f"     {step.summary} ({step.recommendation})")
             lines.append(f"     disruption: {step.disruption}")
@@ -249,8 +255,10 @@ def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) 
 
 def _checks(comment: str, steps: Sequence[Step]) -> str:
     lines = []
-    for step in steps:
-        lines.append(f"{step.number}. {step.check.reads_back}")
+    for group in alike(steps):
+        step, more = group.first, len(group.steps) - 1
+        others = f", and so {more} more" if more else ""
+        lines.append(f"{group.numbers}. {step.check.reads_back}{others}")
         if step.check.watch:
             lines.append(f"   within {step.check.within_s:.0f} s: {step.check.watch}")
     return "".join(f"{comment} {line}\n" for line in lines)

@@ -147,9 +147,10 @@ def _classes(change: Change, place: Netdev) -> list[str]:
 
 
 def _rates(change: Change, place: Netdev) -> list[str]:
+    """Limit classes with mlnx_qos: dcb of iproute2 6.1 writes bytes where the kernel has bits."""
     row = change.row(place, "traffic_class_rate_bps")
-    rates = " ".join(f"{at}:{round(float(str(rate)))}bit" for at, rate in enumerate(row))
-    word = f"dcb maxrate set dev {place.name} tc-maxrate {rates}"
+    rates = ",".join(f"{float(str(rate)) / 10**9:g}" for rate in row)
+    word = f"mlnx_qos -i {place.name} -r {rates}"
     return _plain(change, place, "traffic_class_rate_bps", word)
 
 
@@ -209,7 +210,9 @@ def _congestion(change: Change, port: Port) -> list[str]:
         }.get(driver, f"the driver {driver} has no DCQCN parameters")
         change.lacks([port], names, why)
         return []
-    netdev, pci = change.attribute(port, "netdev"), _pci(change, port)
+    netdev = change.attribute(port, "netdev")
+    found = f'$(basename "$(readlink -f $SYS/class/net/{netdev}/device)")'
+    pci = _pci(change, port) or found
     ofed, debugfs = f"$SYS/class/net/{netdev}/ecn", f"$SYS/kernel/debug/mlx5/{pci}/cc_params"
     lines = []
     for row in registers_of(change, port):

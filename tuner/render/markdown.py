@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from collectors.model.entities import display
 from tuner.advice.knobs.knob import PLATFORMS, shown
-from tuner.advice.plan import DevicePlan, Plan, Stage
+from tuner.advice.plan import DevicePlan, Plan, Stage, alike
 from tuner.render.form import Rendered
 
+_SHOWN_LINES = 150  # of a device's text
 _SHOWN_DEVICES = 20  # of a ring, by name; the rest is counted
 
 
@@ -51,17 +52,17 @@ def _device(device: DevicePlan) -> Iterator[str]:
     yield from ("", f"## {device.name} ({title})", "")
     yield "| # | knob | place | now | then | disruption |"
     yield "|--:|---|---|---|---|---|"
-    for step in device.steps:
+    groups = alike(device.steps)
+    for group in groups:
+        step = group.first
         yield (
-            f"| {step.number} | {step.knob} | {display(step.scope)} | {_cell(shown(step.current))} "
+            f"| {group.numbers} | {step.knob} | {group.places} | {_cell(shown(step.current))} "
             f"| {_cell(shown(step.proposed))} | {_cell(step.disruption)} |"
         )
-    for step in device.steps:
-        yield from (
-            "",
-            f"**{step.number}. {step.summary}** ({step.recommendation}, {step.risk} risk)",
-        )
-        yield ""
+    for group in groups:
+        step = group.first
+        told = f"({step.recommendation}, {step.risk} risk)"
+        yield from ("", f"**{group.numbers}. {step.summary}** {told}", "")
         yield from (f"- because {why}" for why in step.why)
         yield f"- by hand: {step.how}"
         yield f"- check: {step.check.reads_back}"
@@ -84,7 +85,12 @@ def _texts(made: Rendered) -> Iterator[str]:
             ("difference to what was read", made.diff),
             *made.files.items(),
         ):
-            yield from ("", f"### {made.device}: {title}, {name}", "", "```", text.rstrip(), "```")
+            yield from ("", f"### {made.device}: {title}, {name}", "")
+            lines = text.count("\n")
+            if lines > _SHOWN_LINES:
+                yield f"{lines} lines: see the file beside this page."
+            else:
+                yield from ("```", text.rstrip(), "```")
     if made.missing:
         yield from ("", f"### {made.device}: not carried out by these texts", "")
         yield from (f"- {row.knob} of {row.place}: {row.why}" for row in made.missing)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from collectors.model.entities import Device, Port
+from tuner.advice.knobs.catalogue import KNOBS
 from tuner.render.form import Change, Renderer, on
 from tuner.render.registers import MARKS, ports_of, registers_of
+
+# Switches of a whole device, by their own name in firmware.
+_FLAGS: Final = {
+    name: home.place
+    for name, knob in KNOBS.items()
+    if (home := knob.home("mlxconfig")) and knob.unit == "bool" and not knob.places
+    if not home.place.endswith("_P1")
+}
 
 
 def write(change: Change) -> str:
@@ -31,10 +40,14 @@ def write(change: Change) -> str:
             rows.append(f"ROCE_CC_PRIO_MASK_P{port.number}={mask}")
         elif change.way == "undo" and change.changed(port, *MARKS):
             unknown.append(f"# ROCE_CC_PRIO_MASK_P{port.number}: it was not visible")
-    for device in dict.fromkeys(place for place, _ in change.keys if isinstance(place, Device)):
-        if change.changed(device, "pcie_relaxed_ordering"):
-            order = int(bool(change.flag(device, "pcie_relaxed_ordering")))
-            values.setdefault(device, []).append(f"PCI_WR_ORDERING={order}")
+    for place, name in change.keys:
+        device = place.device if isinstance(place, Port) else place
+        if name in _FLAGS and isinstance(device, Device) and (place, name) not in change.missing:
+            if (place, name) in change.after:
+                flag = f"{_FLAGS[name]}={int(bool(change.flag(place, name)))}"
+                values.setdefault(device, []).append(flag)
+            else:
+                unknown.append(f"# {_FLAGS[name]}: its former value was not visible")
     lines = [
         f"mstconfig -y -d {address(change, device)} set {' '.join(rows)}"
         for device, rows in values.items()

@@ -70,13 +70,30 @@ def _operation(kind: str, value: object, *path: str) -> Operation:
     return operation if kind == "remove" else operation | {"value": value}
 
 
+def fragment(change: Change) -> dict[str, dict[str, Row]]:
+    """Return the rows to merge into a CONFIG_DB of which nothing was read."""
+    config: dict[str, dict[str, Row]] = {}
+    for (table, key), row in _users_last(rows_of(change)[1]):
+        if row:
+            config.setdefault(table, {})[key] = row
+    return config
+
+
 def files(change: Change) -> dict[str, str]:
-    """Return the patch as a file."""
-    return {f"{change.way}.patch.json": json.dumps(patch(change), indent=1) + "\n"}
+    """Return the patch as a file; a fragment to merge where nothing was read to patch."""
+    if rows_read(change):
+        return {f"{change.way}.patch.json": json.dumps(patch(change), indent=1) + "\n"}
+    config = fragment(change)
+    return {f"{change.way}.config_db.json": json.dumps(config, indent=1) + "\n"} if config else {}
 
 
 def write(change: Change) -> str:
     """Return the commands: the patch, and below it the same one by one where SONiC can."""
+    if not rows_read(change):
+        if change.way == "undo":
+            made = any(rows_of(change)[0].values())
+            return "sudo config rollback fabric-tuner-before\n" if made else ""
+        return f"sudo config load -y {change.way}.config_db.json\n" if fragment(change) else ""
     if not patch(change):
         return ""
     text = f"sudo config apply-patch {change.way}.patch.json\n"

@@ -40,17 +40,30 @@ class Metrics(Struct, frozen=True, forbid_unknown_fields=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = METRICS_PORT
 
 
+class Peers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much agents may ask of the tuner's memory.
+
+    agents: names known at a time; one is forgotten when its data is older than the retention.
+    schemas: of one agent, in use within the last two hours.
+    """
+
+    agents: Annotated[int, Meta(ge=1)] = 20_000
+    schemas: Annotated[int, Meta(ge=1)] = 10_000
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file.
 
     listen: HOST:PORT for agents and for `tuner --tuner`. data: folder of the store. retention:
-    on disk. window: in memory. tls: null serves in clear. metrics: null turns them off.
+    on disk. window: in memory. limits: of peers. tls: null serves in clear. metrics: null turns
+    them off.
     """
 
     listen: str = "0.0.0.0:9837"
     data: str = "/var/lib/fabric-tuner"
     retention: Kept = Kept("24h", 20 << 30)
     window: Kept = Kept("15m", 2 << 30)
+    limits: Peers = Peers()
     tls: Tls | None = None
     metrics: Metrics | None = Metrics()
     log_level: Literal["debug", "info", "warning", "error"] = "info"

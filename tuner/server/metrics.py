@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
@@ -29,12 +29,14 @@ class Meter:
         now: Callable[[], int],
         connected: Callable[[], frozenset[str]],
         trouble: Callable[[], str],
+        over_limit: Callable[[], Mapping[str, int]],
     ) -> None:
         self.registry = CollectorRegistry()
         self._store = store
         self._now = now
         self._connected = connected
         self._trouble = trouble
+        self._over_limit = over_limit
         self._commit = Histogram(
             "fabric_tuner_commit_seconds",
             "Time to make one group of items safe on disk.",
@@ -91,6 +93,14 @@ class Meter:
             "Wall clock of its newest batch, 0 where there is none.",
             lambda _, record: record.last_batch_at_ns / 1e9,
         )
+        refusals = CounterMetricFamily(
+            "fabric_tuner_limit_refusals",
+            "Streams refused because the configured limit was reached.",
+            labels=["limit"],
+        )
+        for limit, count in self._over_limit().items():
+            refusals.add_metric([limit], count)
+        yield refusals
         yield gauge("store_writable", "0 while nothing can be stored.", not self._trouble())
         yield gauge("window_bytes", "Bytes of the window in memory.", self._store.memory.nbytes)
         yield gauge("disk_bytes", "Bytes of complete segments on disk.", ledger.sealed_bytes)

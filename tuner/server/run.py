@@ -61,9 +61,15 @@ async def serve(config: Config, software: str) -> None:
 
 
 async def _serve(config: Config, store: Store, software: str, stop: asyncio.Event) -> None:
-    meter = Meter(store, time.time_ns, lambda: service.connected, lambda: committer.trouble)
+    meter = Meter(
+        store,
+        time.time_ns,
+        lambda: service.connected,
+        lambda: committer.trouble,
+        lambda: service.over_limit,
+    )
     committer = Committer(store, meter.committed)
-    service = Telemetry(store, committer, time.time_ns, software)
+    service = Telemetry(store, committer, time.time_ns, software, config.limits)
     server = grpc.aio.server(options=_OPTIONS)
     add_TelemetryServicer_to_server(service, server)
     port = _listen(server, config.listen, config.tls)

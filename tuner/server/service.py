@@ -15,6 +15,7 @@ from collectors.model.errors import FabricError, Malformed
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import WIRE_VERSION, key_of
 from collectors.wire.telemetry_pb2_grpc import TelemetryServicer
+from tuner.server.config import Peers
 from tuner.server.ingest import Committer, Entry, Stream
 from tuner.store.memory import FOREVER_NS
 from tuner.store.store import Store, UnknownSchema
@@ -28,8 +29,9 @@ MOST_U64: Final = (1 << 64) - 1
 class Telemetry(TelemetryServicer):
     """Serves one store.
 
-    now: wall clock. software: this program's name and version. conflict_s: how long a second
-    stream under one name waits for the first to end or to show that it is alive.
+    now: wall clock. software: this program's name and version. limits: of what peers may ask.
+    conflict_s: how long a second stream under one name waits for the first to end or to show
+    that it is alive. over_limit: refusals so far, by the limit's name.
     """
 
     def __init__(
@@ -38,8 +40,12 @@ class Telemetry(TelemetryServicer):
         committer: Committer,
         now: Callable[[], int],
         software: str,
+        limits: Peers = Peers(),
         conflict_s: float = _CONFLICT_S,
     ) -> None:
+        self.over_limit = {"agents": 0, "schemas": 0}
+        self._limits = limits
+        self._schemas: dict[str, set[bytes]] = {}
         self._store = store
         self._committer = committer
         self._now = now
@@ -130,7 +136,11 @@ class Telemetry(TelemetryServicer):
         """Return the stream that a Hello opens, or answer why not."""
         if first is None:
             return None
-        objection = self._objection(first) or await self._await_other(first.hello)
+        objection = (
+            self._objection(first)
+            or self._full(first.hello)
+            or await self._await_other(first.hello)
+        )
         if objection is not None:
             why, permanent = objection
             LOG.warning("refused a stream: %s", why)
@@ -158,6 +168,38 @@ class Telemetry(TelemetryServicer):
         if self._stopping:
             return "the tuner is stopping", False
         return None
+
+    def _full(self, hello: pb.Hello) -> tuple[str, bool] | None:
+        """Return (why, for good) where there is no room for another agent."""
+        known, most = self._store.ledger.agents, self._limits.agents
+        if len(self._schemas) > most:  # of agents that the ledger has forgotten
+            self._schemas = {name: ids for name, ids in self._schemas.items() if name in known}
+        if hello.agent in known or len(known) < most:
+            return None
+        self._store.ledger.forget_silent(self.connected)
+        if len(known) < most:
+            return None
+        self.over_limit["agents"] += 1
+        return f"this tuner takes {most} agents and knows as many; raise limits.agents", False
+
+    def _learn(self, stream: Stream, schema: pb.Schema) -> None:
+        """Take a schema; a stream that brings more than an agent may have is ended."""
+        known = self._schemas.setdefault(stream.agent, set())
+        most = self._limits.schemas
+        if schema.id not in known and len(known) + len(stream.bad_schemas) >= most:
+            known.intersection_update({i for i in known if self._store.memory.schema(i)})
+            if len(known) + len(stream.bad_schemas) >= most:
+                self.over_limit["schemas"] += 1
+                why = f"more than {most} schemas of one agent are in use; raise limits.schemas"
+                LOG.warning("agent %s: %s", stream.agent, why)
+                stream.refuse(why, permanent=False)
+                return
+        try:
+            self._store.check(pb.Item(schema=schema))
+        except Malformed as error:
+            stream.bad_schemas[schema.id] = str(error)
+        else:
+            known.add(schema.id)
 
     async def _await_other(self, hello: pb.Hello) -> tuple[str, bool] | None:
         """Make way for a new stream; (why, for good) where another agent of the name is alive.
@@ -195,10 +237,7 @@ class Telemetry(TelemetryServicer):
         kind = item.WhichOneof("body")
         key = key_of(item)
         if kind == "schema":
-            try:
-                self._store.check(item)
-            except Malformed as error:
-                stream.bad_schemas[item.schema.id] = str(error)
+            self._learn(stream, item.schema)
             return None
         if key is None or not key.seq:
             what = kind or "empty item"

@@ -39,6 +39,8 @@ class Part:
 
     def put(self, sample: int, places: Ints | None, numbers: Values) -> None:
         """Write the numbers of one sample; places None: all cells, in order."""
+        if not len(self.keys):
+            return
         if places is None:
             self.values[sample] = numbers
             if self.present is not None:
@@ -115,7 +117,7 @@ class Block:
     def append(
         self,
         places: tuple[Ints | None, Ints | None],
-        times: tuple[int, int, Ints, Ints, Ints],
+        times: tuple[int, int, Ints | int, Ints | int, Ints],
         ints: Values,
         floats: Values,
     ) -> None:

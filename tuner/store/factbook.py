@@ -6,6 +6,7 @@ parsed; former ones are compressed, and not more than `_VERSIONS` of a collector
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectors.model.facts import Facts
-from collectors.wire.facts import parse_facts
+from collectors.wire.facts import pack_facts, parse_facts
 
 _VERSIONS: Final = 64
 
@@ -32,11 +33,17 @@ class FactChange:
 @dataclass(slots=True, eq=False)
 class _Version:
     at_ns: int
-    packed: bytes
+    digest: bytes
     parsed: Facts | None
+    packed: bytes = b""
 
     def facts(self) -> Facts:
         return self.parsed or parse_facts(zlib.decompress(self.packed))
+
+    def shelve(self) -> None:
+        """Keep the facts compressed only."""
+        if self.parsed is not None:
+            self.packed, self.parsed = zlib.compress(pack_facts(self.parsed), 1), None
 
 
 @dataclass(eq=False)
@@ -61,15 +68,15 @@ class FactBook:
         """Note facts; the same facts again are no change. Raises Malformed."""
         page = self._pages.setdefault((agent, collector), _Page())
         place = page.held(at_ns)
-        packed = zlib.compress(json, 1)
-        if place and page.versions[place - 1].packed == packed:
+        digest = hashlib.blake2b(json, digest_size=16).digest()
+        if place and page.versions[place - 1].digest == digest:
             return
         parsed = parse_facts(json)
         # New lists: whoever looks at the former one keeps what it saw.
         versions = page.versions.copy()
-        versions.insert(place, _Version(at_ns, packed, parsed))
+        versions.insert(place, _Version(at_ns, digest, parsed))
         for version in versions[:-1][-2:]:
-            version.parsed = None
+            version.shelve()
         if len(versions) > _VERSIONS:
             del versions[0]
             page.first = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -116,19 +117,27 @@ class FactView:
     def _settings(self) -> dict[Applies, dict[Entity, dict[str, Setting]]]:
         found: dict[Applies, dict[Entity, dict[str, Setting]]] = {"running": {}, "next_boot": {}}
         for _, _, facts in self._current:
+            last: tuple[Entity, Applies] | None = None
+            settings: dict[str, Setting] = {}
             for setting in facts.settings:
                 if not fits(setting.name, setting.value):
                     continue  # nonsense is unknown, and costs no rule its judgement
-                found[setting.applies].setdefault(setting.entity, {})[setting.name] = setting
+                entity, applies = setting.entity, setting.applies
+                if last is None or entity is not last[0] or applies != last[1]:
+                    last = entity, applies  # most come in runs of one entity
+                    settings = found[applies].setdefault(entity, {})
+                settings[setting.name] = setting
         return found
 
     @cached_property
     def _settings_by_name(self) -> dict[Applies, dict[str, dict[Entity, Setting]]]:
         found: dict[Applies, dict[str, dict[Entity, Setting]]] = {"running": {}, "next_boot": {}}
         for applies, by_entity in self._settings.items():
+            by_name: dict[str, dict[Entity, Setting]] = defaultdict(dict)
             for entity, settings in by_entity.items():
                 for name, setting in settings.items():
-                    found[applies].setdefault(name, {})[entity] = setting
+                    by_name[name][entity] = setting
+            found[applies] = dict(by_name)
         return found
 
     @cached_property
@@ -149,8 +158,11 @@ class FactView:
 
 
 def _entities(facts: Facts) -> Iterator[Entity]:
+    last: Entity | None = None
     for setting in facts.settings:
-        yield setting.entity
+        if setting.entity is not last:
+            last = setting.entity
+            yield last
     for attribute in facts.attributes:
         yield attribute.entity
     for gid in facts.gids:

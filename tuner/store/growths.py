@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
@@ -14,8 +15,7 @@ from tuner.store.arithmetic import Bools, Floats, Values
 from tuner.store.cells import Cells, Chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True, gc=False):
     """How a counter grew between the first and the last reading of the span, in metric units.
 
     total: after a reset what was counted since, so growth before it may be missing; with

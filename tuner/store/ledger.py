@@ -9,6 +9,7 @@ the last save is read back from them.
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path
 from typing import Final
 
@@ -144,6 +145,12 @@ class Ledger:
         """Forget agents whose newest batch is older."""
         for agent, record in list(self.agents.items()):
             if 0 < record.last_batch_at_ns < before_ns:
+                del self.agents[agent]
+
+    def forget_silent(self, connected: Container[str]) -> None:
+        """Forget agents that never sent a batch and are not connected."""
+        for agent, record in list(self.agents.items()):
+            if not record.last_batch_at_ns and agent not in connected:
                 del self.agents[agent]
 
     def save(self, path: Path) -> None:

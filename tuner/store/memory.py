@@ -223,7 +223,7 @@ class MemoryStore:
         group_key = (batch.agent, batch.collector, schema.ids)
         group = self._groups.get(group_key)
         if group is None:
-            rows = self._rows(schema.entities)
+            rows = self._rows(schema)
             group = self._groups[group_key] = _Group(batch.agent, batch.collector, rows)
         new = [column for column in schema.columns if column not in group.number]
         if len(group.columns) + len(new) > MOST_COLUMNS:
@@ -235,17 +235,17 @@ class MemoryStore:
         route = self._routes[key] = _Route(schema, group, columns)
         return route
 
-    def _rows(self, entities: Sequence[Entity]) -> Ints:
+    def _rows(self, schema: KnownSchema) -> Ints:
         seen: dict[int, int] = {}
         rows = []
-        for entity in entities:
-            place = self._entity_id(entity)
+        for entity, name in zip(schema.entities, schema.ids, strict=True):
+            place = self._entity_id(entity, name)
             before = seen[place] = seen.get(place, -1) + 1
             rows.append(place << 8 | min(before, 255))
         return np.array(rows, np.int64)
 
-    def _entity_id(self, entity: Entity) -> int:
-        place = self._entity_ids.setdefault(str(entity), len(self._entities))
+    def _entity_id(self, entity: Entity, name: str) -> int:
+        place = self._entity_ids.setdefault(name, len(self._entities))
         if place == len(self._entities):
             self._entities.append(entity)
         elif label_of(entity):
@@ -254,25 +254,23 @@ class MemoryStore:
 
     def _times(
         self, batch: pb.Batch, route: _Route, numbers: Numbers
-    ) -> tuple[int, int, Ints, Ints, Ints]:
+    ) -> tuple[int, int, Ints | int, Ints | int, Ints]:
         boots = self._boots.setdefault(batch.agent, {})
         boot = boots.setdefault(batch.boot_id, len(boots))
         incarnation = route.incarnations.get(batch.boot_id)
         if incarnation is None:
+            known: dict[tuple[str | None, str], int] = {}
+            both = zip(route.schema.entities, route.schema.incarnations, strict=True)
+            pairs = [(host_of(entity), own) for entity, own in both]
+            for host, own in dict.fromkeys(pairs):
+                known[host, own] = self._incarnation(batch.boot_id, host, own)
             incarnation = route.incarnations[batch.boot_id] = np.array(
-                [
-                    self._incarnation(batch.boot_id, entity, own)
-                    for entity, own in zip(
-                        route.schema.entities, route.schema.incarnations, strict=True
-                    )
-                ],
-                np.int64,
+                [known[pair] for pair in pairs], np.int64
             )
         return boot, self.batches, numbers.at_ns, numbers.mono_ns, incarnation
 
-    def _incarnation(self, boot_id: str, entity: Entity, own: str) -> int:
+    def _incarnation(self, boot_id: str, host: str | None, own: str) -> int:
         """Return the id of an incarnation; a switch does not boot with the agent that polls it."""
-        host = host_of(entity)
         key = (boot_id if host is not None else "", own, host or "")
         return self._incarnations.setdefault(key, len(self._incarnations))
 

@@ -82,12 +82,12 @@ def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The arrays of a batch, checked: packed integers and floats, times by row."""
+    """The arrays of a batch, checked: packed integers and floats, times by row or of all."""
 
     ints: Values
     floats: Values
-    at_ns: Ints
-    mono_ns: Ints
+    at_ns: Ints | int
+    mono_ns: Ints | int
 
 
 def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
@@ -109,10 +109,12 @@ def check_time(at_ns: int) -> None:
         raise Malformed("item", "unpack", "a time is out of range")
 
 
-def _times(batch: pb.Batch, rows: int) -> tuple[Ints, Ints]:
-    """Return wall clock and monotonic time of each row."""
+def _times(batch: pb.Batch, rows: int) -> tuple[Ints | int, Ints | int]:
+    """Return wall clock and monotonic time: of each row, or one number where all share it."""
     check_time(batch.at_ns)
     check_time(batch.mono_ns)
+    if not batch.at_offset_ns and not batch.mono_offset_ns:
+        return batch.at_ns, batch.mono_ns
     offsets = _offsets(batch.at_offset_ns, rows)
     mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
     times = np.empty((2, rows), np.int64)

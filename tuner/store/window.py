@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
@@ -53,8 +54,7 @@ class Series:
     boot: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True, gc=False):
     """The newest reading. value: in the metric's unit."""
 
     value: float

@@ -79,6 +79,7 @@ _ATTRIBUTES: Final = (
 SETTINGS: Final[Mapping[str, Named]] = MappingProxyType(
     {row.name: row for row in (*_SETTINGS, *HOST_SETTINGS, *switch_settings.SETTINGS)}
 )
+_NUMERIC: Final = {n: row for n, row in SETTINGS.items() if row.unit not in ("", "bool")}
 ATTRIBUTES: Final[Mapping[str, Named]] = MappingProxyType(
     {row.name: row for row in (*_ATTRIBUTES, *switch_settings.ATTRIBUTES)}
 )
@@ -90,8 +91,8 @@ def fits(name: str, value: Value) -> bool:
     A bool is no number, nor is one that a counter of 64 bits could not hold. What has no row, and
     text, fits as it is.
     """
-    row = SETTINGS.get(name)
-    if row is None or row.unit in ("", "bool"):
+    row = _NUMERIC.get(name)
+    if row is None:
         return True
     if isinstance(value, tuple) and not row.indexed_by:
         return False

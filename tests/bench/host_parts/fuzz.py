@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from collectors.codec import dcb, ethtool, genetlink, lldp, netlink, optics, qdisc, rtnetlink
 from collectors.codec import rdma_netlink as rdma
-from collectors.host import congestion_control, ip_ecn, jobs, pcie, sysfs
+from collectors.codec.rdma_layout import counter_layout
+from collectors.host import congestion_control, ip_ecn, jobs, mstconfig, pcie, sysfs
 from collectors.host.kernel_file import Unreadable, parse_count
 from collectors.host.lldp import parse_lldpd
 from collectors.model.errors import FabricError
@@ -37,6 +38,14 @@ def of_message(parse: Callable[[netlink.Message], object]) -> Callable[[bytes], 
 def of_text(parse: Callable[[str], object]) -> Callable[[bytes], None]:
     """Return a target that takes bytes as text."""
     return lambda data: exhaust(parse(data.decode("utf-8", "replace")))
+
+
+def read_by_layout(data: bytes) -> None:
+    """Take the layout of a datagram, and read it and a shorter one by that."""
+    layout = counter_layout(data)
+    if layout is not None:
+        layout.read(data)
+        layout.read(data[:-1])
 
 
 def exhaust(result: object) -> None:
@@ -75,6 +84,8 @@ def seeds() -> dict[str, list[bytes]]:
         "text": [b"400 Gb/sec (4X NDR)\n", b"4: ACTIVE\n", b"18446744073709551615\n",
                  b"IpExt: InCEPkts\nIpExt: 5\n", b"Ip6InCEPkts \t 4\n", b"0x1a", b"16.0 GT/s PCIe",
                  b"TOTAL_ERR_COR 0\n", b"Global tclass=106", b"0::/slurm/uid_1/job_2/step_3"],
+        "mstconfig": [(b"Configurations: Default Current Next Boot\n"
+                      b"* USER_PROGRAMMABLE_CC False(0) True(1) True(1)\n")],
         "json": [b'{"lldp": [{"interface": [{"name": "eth0"}]}]}'],
         "bytes": [bytes(256), b"NCCL_IB_TC=106\0UCX_TLS=rc\0"],
     }  # fmt: skip
@@ -117,6 +128,8 @@ TARGETS: dict[str, tuple[str, Callable[[bytes], None]]] = {
     "pcie speed": ("text", of_text(pcie.parse_speed)),
     "aer": ("text", of_text(pcie.parse_aer)),
     "tclass": ("text", of_text(congestion_control.parse_tclass)),
+    "mstconfig": ("mstconfig", of_text(lambda text: mstconfig.parse_mstconfig(text, 1, "running"))),
+    "rdma counter layout": ("rdma", read_by_layout),
     "flexible number": ("text", of_text(congestion_control.parse_flexible)),
     "cgroup": ("text", of_text(jobs.parse_job)),
 }

@@ -104,8 +104,12 @@ class Clos:
     def _leaf_of(self) -> dict[Netdev, Interface]:
         return {far: near for near, far in self.cables.items() if isinstance(far, Netdev)}
 
+    def leaf_port(self, netdev: Netdev) -> Interface:
+        """Switch port that a host's interface hangs on."""
+        return self._leaf_of[netdev]
+
     def host_facts(self, number: int) -> Facts:
-        """What the agent of a host knows besides counters: 16 queue pairs a port among it."""
+        """What the agent of a host knows besides counters: four queue pairs a port among it."""
         settings: list[Setting] = []
         attributes: list[Attribute] = []
         gids, neighbours, pairs = [], [], []
@@ -161,14 +165,14 @@ class Clos:
                 Gid(port, 2, f"::ffff:{mine}", "RoCE v1", netdev.name),
                 Gid(port, 3, f"::ffff:{mine}", "RoCE v2", netdev.name),
             ]
-            neighbours.append(Neighbour(netdev, self._leaf_of[netdev], "lldp"))
+            neighbours.append(Neighbour(netdev, self.leaf_port(netdev), "lldp"))
             pairs += [
                 QueuePairFact(
                     port.device, 1, 0x100 + pair, 0x100 + pair, "RC", "RTS", 4000 + rail, "python3",
                     f"slurm-{number // 64}", mine, other, 49152 + (pair * 977 + number) % 16384,
                     DATA_DSCP << 2,
                 )
-                for pair in range(16)
+                for pair in range(4)
             ]  # fmt: skip
         return Facts(
             tuple(settings), tuple(attributes), tuple(gids), tuple(neighbours), tuple(pairs)

@@ -2,7 +2,7 @@
 
 Each host reads RDMA counters, interface counters and ethtool statistics of 8 ports every ten
 seconds; the switches are polled every thirty seconds, 32 of them by each poller. Counters grow
-unevenly at a third of line rate, and three known faults are planted.
+at a third of line rate, alike at both ends of a cable; three known faults are planted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from collectors.model.catalogue import interface, rdma
+from collectors.model.catalogue import interface, rdma, rdma_errors
 from collectors.model.catalogue.registry import CATALOGUE, columns
 from collectors.model.entities import Entity, Switch, priority, queue
 from collectors.model.facts import Facts
@@ -30,6 +30,7 @@ START_NS: Final = 1_800_000_000 * 10**9
 STEP_NS: Final = 10 * 10**9
 POLL_STEPS: Final = 3  # a switch is polled at every third step
 POLLER_SWITCHES: Final = 32
+IN_USE: Final = (0, LOSSLESS, 6)  # priorities whose statistics are read: other traffic, RoCE, CNPs
 LOAD: Final = 0.3
 FRAME: Final = 4200.0
 STARVED, NARROW, UNGUARDED = 70, 100, 130
@@ -82,7 +83,7 @@ def _step(column: Column, of: Entity) -> float:
         return _BYTES / float(column.scale)
     plain = ("packets_received_total", "packets_transmitted_total", "rx_packets_total",
              "tx_packets_total")  # fmt: skip
-    odd = ("ecn", "cnp", "ce_", "sequence", "retry", "multicast")
+    odd = ("ecn", "cnp", "_ce_", "sequence", "retry", "multicast")
     if name.endswith(plain) and not any(word in name for word in odd):
         return _BYTES / FRAME
     return 0.0
@@ -113,12 +114,11 @@ class _Source:
         self.values = (np.array(begin) + counted).astype(np.uint64)
         self._moving = np.flatnonzero(self.step)
 
-    def at(self, at_ns: int, seq: int, random: np.random.Generator, steps: int) -> pb.Item:
+    def at(self, at_ns: int, seq: int, steps: int) -> pb.Item:
         """Return the batch of a pass, and let the counters grow."""
         batch = self.item.batch
         batch.seq, batch.at_ns, batch.mono_ns = seq, at_ns, 10**15 + at_ns - START_NS
-        noise = random.uniform(0.5 * steps, 1.5 * steps, len(self._moving))
-        self.values[self._moving] += (self.step[self._moving] * noise).astype(np.uint64)
+        self.values[self._moving] += (self.step[self._moving] * steps).astype(np.uint64)
         del batch.ints[:]
         batch.ints.extend(self.values)
         return self.item
@@ -128,15 +128,15 @@ def _host_sources(clos: Clos, number: int, random: np.random.Generator) -> list[
     ports, netdevs = clos.ports(number), clos.netdevs(number)
     faults: dict[tuple[Entity, str], float] = {}
     if number == STARVED:
-        faults[ports[2], rdma.OUT_OF_BUFFER.name] = 5000.0
+        faults[ports[2], rdma_errors.OUT_OF_BUFFER.name] = 5000.0
     if number == STARVED + 1:
-        faults[ports[2], rdma.RNR_NAK_RX.name] = 5000.0
+        faults[ports[2], rdma_errors.RNR_NAK_RX.name] = 5000.0
     shapes: dict[str, list[tuple[Entity, Sequence[Column]]]] = {
         "sysfs": [(port, _PORT) for port in ports],
         "netdev": [(netdev, _NETDEV) for netdev in netdevs],
         "ethtool": [
             *((netdev, _WHOLE) for netdev in netdevs),
-            *((priority(n, p), _PER_PRIORITY) for n in netdevs for p in range(8)),
+            *((priority(n, p), _PER_PRIORITY) for n in netdevs for p in IN_USE),
         ],
     }
     agent = clos.host(number)
@@ -228,11 +228,11 @@ def write_store(
         for number, sources in hosts.items():
             at_ns = begin + number * STEP_NS // clos.hosts
             for source in sources:
-                put(source.at(at_ns, numbered(clos.host(number)), random, 1), at_ns)
+                put(source.at(at_ns, numbered(clos.host(number)), 1), at_ns)
         if step % POLL_STEPS == 0:
             for place, (poller, source) in enumerate(polled):
                 at_ns = begin + place * STEP_NS // len(polled)
-                put(source.at(at_ns, numbered(poller), random, POLL_STEPS), at_ns)
+                put(source.at(at_ns, numbered(poller), POLL_STEPS), at_ns)
         told(step + 1)
     flush(START_NS + samples * STEP_NS)
     disk.close()

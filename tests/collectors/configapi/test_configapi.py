@@ -110,6 +110,11 @@ class Switchlike(BaseHTTPRequestHandler):
                 self.wfile.write(b" ")
                 self.wfile.flush()
                 time.sleep(0.05)
+        if fault == "slow headers":
+            for octet in b"HTTP/1.1 200 OK\r\nX: " + b"y" * 1000:
+                self.wfile.write(bytes([octet]))
+                self.wfile.flush()
+                time.sleep(0.02)
         if fault == "short":
             self.send_response(200)
             self.send_header("Content-Length", "100")
@@ -247,6 +252,7 @@ def test_one_restconf_resource_is_enough(serve):
     [
         ("redirect", Unavailable, "HTTP 302"),
         ("trickle", Unavailable, "no whole answer in 0.5 s"),
+        ("slow headers", Unavailable, "no whole answer in 0.5 s"),
         ("short", Malformed, "ends too early|IncompleteRead"),
         ("[]", Malformed, "no JSON-RPC object"),
         ('{"id": 1, "result": [{}]}', Malformed, "one answer for each command"),

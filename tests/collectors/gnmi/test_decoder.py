@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from collectors.gnmi.decoder import Decoder
 from collectors.gnmi.paths import pack_path
+from collectors.gnmi.tree import parse_tree
 from collectors.gnmi.values import NotDecoded, number, parse_value
 from collectors.gnmi.vendors import VENDORS
 from collectors.model.catalogue.interface import PFC_RX_FRAMES, SPEED
@@ -206,6 +207,7 @@ def test_random_notifications_raise_nothing(data):
     except Exception:  # noqa: BLE001  not a message at all: gRPC's part
         return
     bench.decoder.take(notification, NOW)
+    parse_tree([notification])
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5))

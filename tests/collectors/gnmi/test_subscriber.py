@@ -277,6 +277,51 @@ def test_no_common_encoding_is_said_so(rig):
     assert "offers PROTO, not one of JSON_IETF" in str(error)
 
 
+def test_settings_are_read_beside_the_stream(rig):
+    """From single leaves or whole trees; a profile that changes is seen at the next look."""
+    made = rig("eos")
+    profile = "/qos/queue-management-profiles/queue-management-profile[name=ROCE]/wred/uniform"
+    queue = "/qos/interfaces/interface[interface-id=Ethernet1/1]/output/queues/queue[name=3]/config"
+    leaves = {
+        f"{queue}/queue-management-profile": "ROCE",
+        f"{profile}/config": {"enable-ecn": True, "min-threshold": "200000"},
+        f"{profile}/config/max-threshold": 2_000_000,
+        "/interfaces/interface[name=Ethernet1/1]/config/mtu": 9214,
+    }
+    made.target.face.put(leaves)
+    made.subscriber = made.new(settings_s=0.2)
+
+    def settings():
+        for _ in range(30):
+            facts = made.poll(wait_s=0.1).facts
+            if facts is not None and facts.settings:
+                return {(str(row.entity), row.name): row.value for row in facts.settings}
+        raise AssertionError("no settings")
+
+    end = "interface/leaf1/Ethernet1%2F1"
+    assert settings() == {
+        (end, "mtu_bytes"): 9214,
+        (f"queue/3/{end}", "wred_profile"): "ROCE",
+        (f"queue/3/{end}", "ecn_enabled"): True,
+        (f"queue/3/{end}", "kmin_bytes"): 200_000,
+        (f"queue/3/{end}", "kmax_bytes"): 2_000_000,
+    }
+    made.target.face.put({f"{profile}/config/max-threshold": 3_000_000})
+    assert settings()[f"queue/3/{end}", "kmax_bytes"] == 3_000_000
+
+
+def test_a_target_without_get_costs_a_gap_and_no_value(rig):
+    made = rig("eos", GnmiFaults(no_get=True))
+    made.subscriber = made.new(settings_s=0.1)
+    seen, gaps = {}, set()
+    for _ in range(5):
+        result = made.poll(wait_s=0.1)
+        seen |= values(result)
+        gaps |= reasons(result)
+    assert ("settings", "NotSupported") in gaps
+    assert len(seen) > 10
+
+
 # --- TLS ----------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """High-rate mode: the arithmetic on written samples, refusals, and files that come and go."""
 
+import os
 from array import array
 
 import pytest
@@ -78,6 +79,22 @@ def test_a_file_that_goes_and_comes_is_opened_anew(host, tmp_path, clock):
     assert track.values[-1] == 7
     collector.close()
     assert track.handle is None
+
+
+def test_a_pipe_among_the_counters_costs_only_itself(host, tmp_path, clock):
+    collector, home = build(host, tmp_path)
+    (home / "rx_bytes").unlink()
+    os.mkfifo(home / "rx_bytes")
+    collector.read(clock)
+    for n in range(1, 4):
+        (home / "tx_bytes").write_text(f"{1000 * n}\n")
+        collector.now = n * 10 * MS
+        collector.sample()
+    result = collector.read(clock)
+    metrics = {column.metric for reading in result.readings for column in reading.values}
+    assert "fabric_burst_tx_max_bps" in metrics
+    assert "fabric_burst_rx_max_bps" not in metrics
+    assert [gap.what for gap in result.gaps] == ["statistics/rx_bytes"]
 
 
 def test_what_costs_the_device_is_refused(host, tmp_path, clock):

@@ -1,5 +1,7 @@
 """Congestion control: three spellings, one vocabulary; inverted g, hex, Mb/s; nothing is made."""
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.host.congestion_control import (
@@ -56,7 +58,8 @@ def test_upstream_mlx5_debugfs(host, tmp_path, clock):
     assert got["dcqcn_increase_timer_s"] == pytest.approx(300e-6)
     assert (got["cnp_dscp"], got["cnp_priority"]) == (48, 6)
     assert got["congestion_control"] == "unknown"  # debugfs does not tell what runs
-    assert not result.gaps
+    assert [(gap.what, gap.reason) for gap in result.gaps] == [("congestion_control", "not told")]
+    assert "mstconfig -d 0000:17:00.0 -e query" in result.gaps[0].detail
 
 
 @pytest.mark.parametrize("spelling", ["", "params/"])
@@ -198,6 +201,74 @@ def test_e15_next_boot_stands_apart_from_running(host, tmp_path, clock):
     assert ai == {"running": 5e6, "next_boot": 20e6}
     enabled = [s for s in settings if s.name == "dcqcn_rp_enabled"]
     assert [(s.applies, s.value.index(True)) for s in enabled] == [("next_boot", 3)]
+
+
+CURRENT = """
+Device #1:
+Configurations:                          Default         Current         Next Boot
+        ROCE_CC_PRIO_MASK_P1             255             {mask}          8
+        ROCE_CC_PRIO_MASK_P2             255             255             255
+        ROCE_CC_ALGORITHM_P1             ECN(0)          {algorithm}     ECN(0)
+*       ROCE_CC_LEGACY_DCQCN             True(1)         {legacy}        True(1)
+        USER_PROGRAMMABLE_CC             False(0)        {program}       False(0)
+"""
+TOLD = {"mask": "255", "algorithm": "ECN(0)", "legacy": "False(0)", "program": "False(0)"}
+
+
+@pytest.mark.parametrize(
+    ("told", "algorithm"),
+    [
+        ({}, "dcqcn"),
+        ({"program": "True(1)"}, "programmable"),
+        ({"program": "True(1)", "legacy": "True(1)"}, "dcqcn"),  # held to the firmware's own
+        ({"mask": "0"}, "off"),
+        ({"algorithm": "QCN(1)"}, "unknown"),
+        ({"algorithm": "QCN(1)", "legacy": "True(1)"}, "dcqcn"),
+    ],
+)
+@pytest.mark.parametrize("enabled", [None, True, False], ids=["debugfs", "rp on", "rp off"])
+def test_the_algorithm_that_runs_by_firmware_settings_and_enable_bits(
+    host, tmp_path, clock, told, algorithm, enabled
+):
+    sys = build(tmp_path)
+    put(sys / "kernel/debug/mlx5/0000:17:00.0/cc_params/rp_gd", 11)
+    for priority in range(8) if enabled is not None else ():
+        put(sys / f"class/net/eth0/ecn/roce_rp/enable/{priority}", int(enabled))
+    put(tmp_path / "mst/0000:17:00.0.txt", CURRENT.format(**TOLD | told))
+    context = host(options={"mstconfig_folder": str(tmp_path / "mst")})
+    settings = CongestionControlCollector(context).read(clock).facts.settings
+    found = {s.applies: s.value for s in settings if s.name == "congestion_control"}
+    if enabled is not None:  # what the driver was told since is newer than the firmware's settings
+        algorithm = (
+            ("programmable" if algorithm == "programmable" else "dcqcn") if enabled else "off"
+        )
+    assert found == {"running": algorithm, "next_boot": "dcqcn"}
+
+
+@pytest.mark.parametrize(
+    ("chip", "handled", "restarts", "algorithm"),
+    [
+        ("MT4119", 7, 0, "dcqcn"),
+        ("MT4119", 7, 7, "unknown"),  # slow restarts count as handled CNPs
+        ("MT4119", 0, 0, "unknown"),
+        ("MT4129", 7, 0, "unknown"),  # may run a program that handles CNPs
+    ],
+)
+def test_handled_cnps_show_dcqcn_on_chips_that_know_nothing_else(
+    host, tmp_path, clock, chip, handled, restarts, algorithm
+):
+    counters = {"rp_cnp_handled": handled, "roce_slow_restart_cnps": restarts}
+    port = replace(PORT, hw_counters=counters)
+    write_device(tmp_path, FakeDevice("mlx5_0", ports=(port,), files={"hca_type": chip}))
+    put(tmp_path / "sys/kernel/debug/mlx5/0000:17:00.0/cc_params/rp_gd", 11)
+    assert read(host, clock)[0]["congestion_control"] == algorithm
+
+
+def test_a_query_of_the_next_boot_tells_nothing_of_now():
+    assert parse_mstconfig(MSTCONFIG, 1, "running") == {}
+    both = CURRENT.format(**TOLD | {"mask": "4"})
+    masks = [parse_mstconfig(both, 1, when)["prio_mask"] for when in ("running", "next_boot")]
+    assert masks == [4, 8]
 
 
 def test_mstconfig_text():

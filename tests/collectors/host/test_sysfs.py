@@ -1,6 +1,8 @@
 """RDMA sysfs: rows S1-S16 and U1-U9 of what users met on real machines, by their ids."""
 
 import errno
+import os
+import time
 
 import pytest
 
@@ -100,6 +102,30 @@ def test_s2_each_bad_file_is_a_gap_with_its_reason(host, tmp_path, clock, faulty
         "counters/link_downed": "EIO",
     }
     assert values(result)["node_infiniband_symbol_error_total"] == 5
+
+
+def test_s2_files_that_would_wait_cost_only_themselves(host, tmp_path, clock):
+    """A pipe, with a writer that says nothing and without one, in the middle of the counters."""
+    home = write_device(tmp_path, mlx5()) / "ports/1"
+    pipes = [home / "counters/port_rcv_data", home / "counters/port_xmit_data", home / "state"]
+    for path in pipes:
+        path.unlink()
+        os.mkfifo(path)
+    writer = os.open(pipes[0], os.O_RDWR)
+    began = time.monotonic()
+    try:
+        result = read(SYSFS, host(), clock)
+    finally:
+        os.close(writer)
+    assert time.monotonic() - began < 5
+    assert reasons(result) == {
+        "counters/port_rcv_data": "EAGAIN",
+        "counters/port_xmit_data": "empty",
+        "state": "empty",
+    }
+    got = values(result)
+    assert got["node_infiniband_port_packets_received_total"] == 8
+    assert got["node_infiniband_physical_state_id"] == 5
 
 
 def test_s3_no_pma_is_absent_not_zero(host, tmp_path, clock):
@@ -271,8 +297,6 @@ def test_u2_pma_counters_saturate_at_their_width(host, tmp_path, clock):
 def test_u3_nothing_is_ever_opened_for_writing(host, tmp_path, clock, monkeypatch, faulty):
     write_device(tmp_path, mlx5(hw_counters={"np_cnp_sent": 1}))
     write_netdev(tmp_path, FakeNetdev("eth0"))
-    import os
-
     flags_seen = []
     real = os.open
     monkeypatch.setattr(

@@ -12,7 +12,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid, Unavailable
 from collectors.model.reading import Instant
-from collectors.otlp.receiver import Exporter, Options, OtlpReceiver, ServerTls
+from collectors.otlp.receiver import OtlpReceiver
+from collectors.targets.pushed import Exporter, Options, ServerTls
 from collectors.targets.secret import Secret
 from simlab.switches.own_environment import OPENTELEMETRY, NotInstalled, python
 
@@ -108,7 +109,7 @@ def reasons(result):
 
 
 def exporter(expected=False, wants=lambda _name: True):
-    return Exporter(LEAF, "192.0.2.1", wants, expected)
+    return Exporter(LEAF, "192.0.2.1", wants, "nvue", expected)
 
 
 def test_pause_time_and_marks_per_class(serve):
@@ -229,7 +230,7 @@ def test_silence_is_a_gap_and_a_target_that_is_not_up(serve):
 
     time.sleep(0.2)
     assert look() == (0, True)
-    receiver._options = Options(interval_s=60)
+    receiver._exporters._options = Options(interval_s=60)
     push(receiver, request(("nvswitch_interface_sp_rx_pause", SP3, 1)))
     assert look() == (1, False)
 
@@ -270,7 +271,7 @@ def test_the_token_is_asked_for_and_not_told(serve):
     result = receiver.read(clock)
     assert values(result) == {}
     assert ("127.0.0.1", "otlp", "denied") in reasons(result)
-    assert "t0ken-in-hiding" not in repr(receiver._options) + str(result)
+    assert "t0ken-in-hiding" not in repr(receiver._exporters._options) + str(result)
     push(receiver, point, metadata=(("authorization", "Bearer t0ken-in-hiding"),))
     assert values(receiver.read(clock))
 

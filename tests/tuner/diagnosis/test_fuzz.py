@@ -18,6 +18,7 @@ from tuner.diagnosis.diagnose import diagnose
 from tuner.diagnosis.registry import RULES
 
 METRICS = [*CATALOGUE.values()]
+RULE_IDS = {rule.id for rule in RULES}
 SETTINGS = (
     "cnp_dscp", "cnp_priority", "dcqcn_np_enabled", "dcqcn_rp_enabled", "dscp_to_priority",
     "ecn_enabled", "forced_tclass", "ib_cc_ccti_increase", "ib_cc_ccti_timer",
@@ -89,6 +90,7 @@ def check_findings(diagnosis):
         assert finding.refute
         assert finding.evidence, finding.rule
         assert 0 <= finding.confidence <= 1, finding.rule
+        assert {rule for rule, _ in finding.explains} <= RULE_IDS, finding.rule
 
 
 def check_recommendation(rec):

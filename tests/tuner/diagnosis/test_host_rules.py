@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from collectors.model.catalogue import rdma, rdma_work
-from collectors.model.entities import Device, Netdev, Port, QueuePair
+from collectors.model.catalogue import ethernet, interface, rdma, rdma_work
+from collectors.model.entities import Device, Netdev, Port, QueuePair, priority
 from collectors.model.facts import Attribute, Gid, QueuePairFact
 from tests.tuner.fake import FakeTelemetry
 from tuner.diagnosis.host import gid_choice, link_down
@@ -22,10 +22,11 @@ class Telemetry(FakeTelemetry):
     def __init__(self):
         super().__init__()
         self.table = []
+        self.tables = {}
         self.pairs = []
 
-    def gids(self, _port):
-        return self.table
+    def gids(self, port):
+        return self.tables.get(port, self.table)
 
     def queue_pairs(self):
         return self.pairs
@@ -59,6 +60,78 @@ def host(driver="mlx5"):
     return made
 
 
+def talking(made, *, to="10.0.0.2", **variables):
+    """A job whose queue pairs lead to another host, or back to this one."""
+    other = Device("n2", "b840", "mlx5_0")
+    made.pairs = [
+        QueuePairFact(DEVICE, 1, 5, 6, local_address="10.0.0.1", remote_address=to),
+        QueuePairFact(other, 1, 6, 5, local_address="10.0.0.2", remote_address="10.0.0.1"),
+    ]
+    made.tables = {Port(other, 1): [Gid(Port(other, 1), 3, "::ffff:10.0.0.2", "RoCE v2")]}
+    environment = tuple(f"{name}={value}" for name, value in variables.items())
+    made.put(QueuePair(DEVICE, 5), "job_environment", environment or ("NCCL_DEBUG=INFO",))
+    return made
+
+
+def working():
+    """The host with a job, and with counters that tell of nothing wrong."""
+    made = talking(host())
+    for metric in (rdma.ACK_TIMEOUTS, rdma.ADAPTIVE_RETRANS, rdma.SLOW_RESTART_CNPS):
+        made.grow(metric, PORT, 0)
+    made.grow(rdma.CNP_HANDLED, PORT, 1000)
+    made.grow(rdma.TX_BYTES, PORT, 10**10)
+    made.grow(ethernet.PRIORITY_TX_BYTES, priority(NETDEV, 3), 10**10)
+    made.grow(interface.PFC_TX_FRAMES, priority(NETDEV, 3), 0)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "plant", "severity"),
+    [
+        ("adaptive-retransmission-off", lambda m: m.grow(rdma.ACK_TIMEOUTS, PORT, 50), "info"),
+        ("slow-restart", lambda m: m.grow(rdma.SLOW_RESTART_CNPS, PORT, 800), "info"),
+        ("cts-class", lambda m: talking(m, NCCL_IB_TC=106), "info"),
+        ("cts-class", lambda m: talking(m, NCCL_IB_TC=106, NCCL_IB_FIFO_TC=106), "info"),
+        ("shared-class", lambda m: m.grow(rdma.TX_BYTES, PORT, 10**9), "warning"),
+        ("loopback-traffic", lambda m: talking(m, to="10.0.0.1"), "info"),
+    ],
+)
+def test_what_was_planted_is_found_at_the_port(rule_id, plant, severity):
+    made = working()
+    plant(made)
+    [finding] = judge(rule_id, made).findings
+    assert (finding.subject, finding.severity) == (PORT, severity)
+
+
+@pytest.mark.parametrize(
+    "rule_id",
+    [
+        "adaptive-retransmission-off",
+        "slow-restart",
+        "cts-class",
+        "shared-class",
+        "loopback-traffic",
+    ],
+)
+def test_without_counters_and_jobs_these_cannot_tell(rule_id):
+    shown = judge(rule_id, host())
+    assert shown.outcome == "cannot_tell"
+    assert shown.missing
+
+
+def test_loopback_matters_where_the_host_stops_its_switch():
+    made = talking(working(), to="10.0.0.1")
+    made.grow(interface.PFC_TX_FRAMES, priority(NETDEV, 3), 5000)
+    [finding] = judge("loopback-traffic", made).findings
+    assert finding.severity == "warning"
+    assert ("slow-receiver", PORT) in finding.explains
+
+
+def test_control_messages_with_a_class_of_their_own_are_fine():
+    made = talking(working(), NCCL_IB_TC=106, NCCL_IB_FIFO_TC=192)
+    assert judge("cts-class", made).outcome == "quiet"
+
+
 def judge(rule_id, made):
     seen = copy.copy(made)  # what was asked of a window once is not asked again
     return BY_ID[rule_id].judge(BY_ID[rule_id], seen)
@@ -79,7 +152,7 @@ def test_the_tuner_runs_the_same_rules():
 
 @pytest.mark.parametrize("rule_id", sorted(set(BY_ID) - {"frozen-counters"}))
 def test_a_right_host_is_quiet(rule_id):
-    assert judge(rule_id, host()).outcome == "quiet"
+    assert judge(rule_id, working()).outcome == "quiet"
 
 
 @pytest.mark.parametrize("rule_id", sorted(set(BY_ID) - {"pcie-link"}))

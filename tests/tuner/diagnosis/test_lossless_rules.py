@@ -76,6 +76,45 @@ def discards(made):
     made.telemetry.grow(ethernet.PRIORITY_RX_DISCARDS, priority(made.netdevs[0], PRIO), 500)
 
 
+def classes(made, of):
+    """The DSCP map of every port: 26 to class 3, or what `of` has for a port."""
+    for number, wire in enumerate(made.interfaces):
+        table = [0] * 64
+        table[26] = of.get(number, PRIO)
+        made.telemetry.put(wire, "dscp_to_traffic_class", tuple(table))
+        made.telemetry.put(wire, "trust", "dscp")
+    made.telemetry.put(made.ports[0], "roce_dscp", 26)
+
+
+def test_a_port_that_maps_the_dscp_of_roce_elsewhere():
+    made = configured()
+    classes(made, {})
+    assert judge("class-mismatch", made).outcome == "quiet"
+    classes(made, {2: 0})
+    [finding] = judge("class-mismatch", made).findings
+    assert finding.subject == made.interfaces[2]
+    assert "DSCP 26" in finding.summary
+    classes(made, {})
+    made.telemetry.put(made.interfaces[1], "trust", "pcp")
+    [finding] = judge("class-mismatch", made).findings
+    assert finding.subject == made.interfaces[1]
+
+
+def test_rdma_bytes_that_are_dropped_in_a_queue_without_pfc():
+    made = configured()
+    lost, kept = queue(made.interfaces[1], 0), queue(made.interfaces[1], PRIO)
+    made.telemetry.grow(interface.QUEUE_TX_BYTES, lost, 9e9)
+    made.telemetry.grow(interface.QUEUE_TX_BYTES, kept, 1e9)
+    made.telemetry.grow(rdma.RX_BYTES, made.ports[1], 9.5e9)
+    made.telemetry.grow(interface.QUEUE_DROPS, lost, 0)
+    assert judge("class-mismatch", made).outcome == "quiet"
+    made.telemetry.grow(interface.QUEUE_DROPS, lost, 500)
+    [finding] = judge("class-mismatch", made).findings
+    assert finding.subject == made.interfaces[1]
+    made.telemetry.grow(rdma.RX_BYTES, made.ports[1], 1e9)  # what is dropped is not RDMA
+    assert judge("class-mismatch", made).outcome == "quiet"
+
+
 def cable(made, host):
     return link(made.netdevs[host], made.interfaces[host])
 

@@ -6,15 +6,27 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from collectors.model.catalogue import rdma_errors
-from collectors.model.entities import Port, display
-from tuner.advice.cure import GOODPUT, end_of_loss, fair_share, recommend_change
+from collectors.model.catalogue import rdma, rdma_errors
+from collectors.model.entities import (
+    Device,
+    Host,
+    Interface,
+    Netdev,
+    Port,
+    display,
+    host_of,
+    wire_of,
+)
+from tuner.advice.cure import GOODPUT, end_of_loss, end_of_pauses, fair_share, recommend_change
+from tuner.advice.cures.configuration import aligned
+from tuner.advice.norm import held, rate_bps
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
 ECT0: Final = 2
 RECEIVES: Final = 256
+TIMEOUT_CODE: Final = 20  # 4.096 us x 2^20, NCCL's own since 2.23
 
 
 def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
@@ -101,3 +113,92 @@ def align_mtu(
             confidence=finding.confidence,
             risk="medium",
         )
+
+
+def look_at(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
+    """Find out why a host drains slowly or pauses for good, and keep jobs off it meanwhile."""
+    place = finding.subject
+    if isinstance(place, Port | Device):
+        place = Host(place.host if isinstance(place, Device) else place.device.host)
+    yield recommend_change(
+        finding,
+        "host_repair",
+        place,
+        "drains slowly",
+        "drains at line rate",
+        f"find out what slows down {display(place)}; keep jobs off it meanwhile",
+        [*end_of_pauses(finding), *_drain(finding, telemetry, fabric)],
+        confidence=finding.confidence,
+        risk="low",
+    )
+
+
+def _drain(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> list[Effect]:
+    """Predict what the host receives once it drains: between now and its link's rate."""
+    place = finding.subject
+    port = fabric.port_of(place) if isinstance(place, Netdev) else place
+    taken = telemetry.growth(rdma.RX_BYTES.name, port) if port is not None else None
+    line = rate_bps(telemetry, place)
+    if taken is None or not line or not taken.rate:
+        return []
+    room = max(1.0, line / (taken.rate * 8))
+    return [
+        Effect(
+            GOODPUT, "ratio", 1.0, 1.0, room, "rate of the receiver's link",
+            "its senders have more to send, and nothing else holds them up",
+        )
+    ]  # fmt: skip
+
+
+def watch_pauses(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Let a watchdog end pauses that never end by themselves."""
+    wires = [place for place in (finding.subject, *finding.affected) if wire_of(place) is not None]
+    switches = {place.switch for place in wires if isinstance(place, Interface)}
+    off = [
+        entity
+        for entity, setting in held(telemetry, "pfc_watchdog_enabled", list(switches)).items()
+        if not setting.value
+    ]
+    if off:
+        yield recommend_change(
+            finding,
+            "pfc_watchdog_enabled",
+            off[0],
+            False,
+            True,
+            "let the PFC watchdog break the circle of pauses",
+            end_of_pauses(finding),
+            confidence=finding.confidence,
+            risk="medium",
+            also=off[1:],
+        )
+    yield from aligned(finding, telemetry, fabric, ("pfc_priorities",))
+
+
+def outlast_timeouts(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Give queue pairs a timeout that outlasts pauses and queues."""
+    hosts = dict.fromkeys(
+        Host(name)
+        for place in (finding.subject, *finding.affected)
+        if (name := host_of(place)) is not None
+    )
+    if not hosts:
+        return
+    first, *others = hosts
+    yield recommend_change(
+        finding,
+        "qp_timeout_code",
+        first,
+        None,
+        TIMEOUT_CODE,
+        f"an ACK timeout of 4.3 s for the queue pairs of {display(first)}",
+        end_of_loss(telemetry, fabric, finding.affected),
+        confidence=min(finding.confidence, 0.7),
+        risk="low",
+        missing=["the timeout that the job sets now"],
+        also=others,
+    )

@@ -160,7 +160,7 @@ KNOBS: Final = (
         on=("netdev",),
         low=0,
         places=8,
-        homes=at(linux="dcb maxrate set tc-maxrate, mlnx_qos -r"),
+        homes=at(linux="mlnx_qos -r"),
         disruption="none beyond the change of rate",
         setting="traffic_class_rate_bps",
     ),

@@ -176,4 +176,13 @@ KNOBS: Final = (
         low=4096,
         high=1 << 24,
     ),
+    Knob(
+        name="rank_order",
+        meaning="Order of a job's hosts: neighbours of a ring side by side under one switch.",
+        on=_ON,
+        disruption=_START,
+        agrees=_RANKS,
+        how="start the job that runs on {place} with its hosts in the order {value}",
+        undo="start it with the order {current} again",
+    ),
 )

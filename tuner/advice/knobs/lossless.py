@@ -290,4 +290,15 @@ KNOBS: Final = (
         setting="peer_pfc_priorities",
         owner="firmware",
     ),
+    Knob(
+        name="pool_size_bytes",
+        meaning="Size of the shared buffer pool that priority groups draw from.",
+        unit="bytes",
+        on=("switch", "pool"),
+        low=0,
+        high=1_000_000_000,
+        disruption="buffers are carved anew: some devices drop what is queued",
+        agrees="the chip's buffer less headroom and what other pools have",
+        setting="pool_size_bytes",
+    ),
 )

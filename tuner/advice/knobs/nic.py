@@ -93,4 +93,24 @@ KNOBS: Final = (
         how="let the application on {place} keep {value} receives posted for each queue pair",
         undo="go back to the former number",
     ),
+    Knob(
+        name="out_of_order_placement",
+        meaning="The NIC places packets that come out of order instead of asking for them again.",
+        unit="bool",
+        on=("port", "host"),
+        choices=(False, True),
+        homes=at(mlxconfig="RDMA_SELECTIVE_REPEAT_EN"),
+        disruption="needs a reset of the firmware",
+        agrees="both ends of every connection; load_balancing of the switches",
+    ),
+    Knob(
+        name="host_repair",
+        meaning="What lets a host drain slowly or pause for good: PCIe, memory, NUMA, firmware.",
+        on=("host", "device", "port", "netdev"),
+        disruption="jobs leave the host while it is looked at",
+        how="drain {place}; check PCIe speed and width (lspci -vv), ACS and ATS, relaxed ordering, "
+        "huge pages, NUMA place of the receive buffers, firmware; power-cycle a NIC that pauses "
+        "without receiving",
+        undo="put {place} back to work as it was",
+    ),
 )

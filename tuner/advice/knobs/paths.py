@@ -198,4 +198,17 @@ KNOBS: Final = (
         "or transceiver if it still loses",
         undo="put the former cable or transceiver back",
     ),
+    Knob(
+        name="ecmp_weight",
+        meaning="Weight of a next hop among its equals: its share of the capacity behind it.",
+        unit="",
+        on=("interface",),
+        low=1,
+        high=64,
+        disruption="flows move between paths: some packets come out of order once",
+        agrees="every switch that has the same next hops",
+        how="give the next hop behind {place} weight {value} in routing (BGP link bandwidth or "
+        "UCMP), or let the switch take weights from what is left of the links behind it",
+        undo="give it weight {current} again",
+    ),
 )

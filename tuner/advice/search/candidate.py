@@ -16,6 +16,7 @@ from collectors.model.dcqcn import (
     parameters_of_firmware,
 )
 from collectors.model.ecn import EcnThresholds
+from collectors.model.facts import Value
 from simlab.packet.config import Plan
 from simlab.packet.parameters import CongestionControl, EcnAt, Form, SwitchModel
 
@@ -43,6 +44,7 @@ DCQCN_AXES: Final = (
     Axis("g", 1 / 1024, 1 / 16),
     Axis("cut_window_s", 1e-6, 128e-6),
     Axis("min_rate_bps", 1e6, 5e9),
+    Axis("initial_alpha", 1 / 16, 1.0),
 )
 ALPHA_AXIS: Final = Axis("alpha", 1 / 64, 8.0)
 AXES: Final = (*ECN_AXES, *DCQCN_AXES, ALPHA_AXIS)
@@ -110,13 +112,14 @@ def held(parameters: DcqcnParameters) -> DcqcnParameters | None:
 def stepped(candidate: Candidate, current: Candidate, factor: float) -> Candidate:
     """Return the candidate with no value further than `factor` from the current one.
 
-    A current value outside the published range may always come to its edge and go on from there.
-    What is off now has no step to bound.
+    From a value that is outside everything published, any published one is a step back to known
+    ground, however far. What is off now has no step to bound.
     """
 
     def near(axis: Axis, wanted: float, now: float) -> float:
-        low, high = min(now, axis.high) / factor, max(now, axis.low) * factor
-        return min(max(wanted, low), high)
+        if not axis.low <= now <= axis.high:
+            return min(max(wanted, axis.low), axis.high)
+        return min(max(wanted, now / factor), now * factor)
 
     ecn = candidate.ecn
     if ecn is not None and current.ecn is not None:
@@ -180,9 +183,9 @@ def applied(plan: Plan, candidate: Candidate, line_bps: float) -> Plan:
     return replace(plan, model=model)
 
 
-def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, object]:
+def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, Value]:
     """Return the settings that the chosen candidate changes, by name of the vocabulary."""
-    found: dict[str, object] = {}
+    found: dict[str, Value] = {}
     if chosen.ecn is not None:
         for field in fields(EcnThresholds):
             new = getattr(chosen.ecn, field.name)

@@ -21,16 +21,19 @@ from collectors.model.facts import Value
 QUEUE_PAIRS: Final = "qps_per_connection"
 REPAIR: Final = "link_repair"
 SPEED: Final = "speed_bps"
+HOST: Final = "host_repair"
 
 SHOWN: Final = frozenset(
     {
         "buffer_alpha", "buffer_alpha_exponent", "cnp_priority", "congestion_control",
         "dcqcn_np_enabled", "dcqcn_rp_enabled", "ecmp_hash_algorithm", "ecmp_hash_fields",
-        "ecmp_hash_seed", "ecn_enabled", "kmax_bytes", "kmin_bytes", "load_balancing",
+        "ecmp_hash_offset", "ecmp_hash_rdma_qp", "ecmp_hash_seed",
+        "ecmp_weight", "ecn_enabled", "kmax_bytes", "kmin_bytes", "load_balancing",
         "mtu_bytes", "pause_threshold_bytes", "pfc_priorities", "pfc_watchdog_enabled",
-        "pfc_watchdog_detection_seconds", "pfc_watchdog_restoration_seconds", "pmax_ratio",
+        "pfc_watchdog_detection_seconds", "pfc_watchdog_restoration_seconds",
+        "out_of_order_placement", "pmax_ratio",
         "pool_size_bytes", "queue_limit_bytes", "rdma_mtu_bytes", "roce_ecn_codepoint",
-        "xoff_bytes", "xon_offset_bytes", QUEUE_PAIRS, REPAIR, SPEED,
+        "xoff_bytes", "xon_offset_bytes", HOST, QUEUE_PAIRS, REPAIR, SPEED,
     }
 )  # fmt: skip
 """Knobs that change what a twin does, beside every dcqcn_*; others are beyond it."""

@@ -27,11 +27,12 @@ from simlab.packet.parameters import (
     Transport,
 )
 from simlab.packet.traffic import DATA_PRIORITY
-from tuner.advice.twin.change import Assignment
+from tuner.advice.twin.change import HOST, Assignment
 from tuner.advice.twin.load import active_seconds
 from tuner.advice.twin.wiring import Wiring
 from tuner.diagnosis.view import FabricView, Telemetry
 
+WINDOW: Final = 256  # packets that a NIC which places them out of order has under way
 PAUSED: Final = 0.02  # a host that pauses its switch for longer than this is the bottleneck itself
 _SPREADS: Final = {
     "static": Spread.ECMP,
@@ -88,13 +89,7 @@ def model_of(
     What most places have is the rule, every other place an exception to it.
     """
     book = _Book(telemetry, tuple(changes), set())
-    switch, ports = _usual(
-        {
-            port: _port(book, wire, wiring.topology.cables[port // 2].rate_bps)
-            for wire, port in wiring.switch_ports()
-        },
-        SwitchModel(),
-    )
+    switch, switches, ports = _switches(book, wiring)
     controls = {
         node: _control(book, port, fabric.attached(port)) for node, port in enumerate(wiring.hosts)
     }
@@ -108,12 +103,34 @@ def model_of(
         congestion=control,
         transport=_transport(book, fabric, wiring),
         switch=switch,
+        switches=switches,
         ports=ports,
         nics=nics,
-        host=HostModel(slow=_slow_hosts(telemetry, fabric, wiring)),
+        host=HostModel(slow=_slow_hosts(book, fabric, wiring)),
         balancing=_balancing(book, wiring),
     )
     return model, _assumed(book, model)
+
+
+def _switches(
+    book: _Book, wiring: Wiring
+) -> tuple[SwitchModel, dict[int, SwitchModel], dict[int, SwitchModel]]:
+    """Return what holds for most ports, for most of single switches, and for single ports."""
+    cables = wiring.topology.cables
+    made = {
+        port: _port(book, wire, cables[port // 2].rate_bps) for wire, port in wiring.switch_ports()
+    }
+    usual, odd = _usual(made, SwitchModel())
+    nodes = {wiring.topology.end(port) for port in odd}
+    switches: dict[int, SwitchModel] = {}
+    ports: dict[int, SwitchModel] = {}
+    for node in nodes:
+        own = {port: one for port, one in made.items() if wiring.topology.end(port) == node}
+        here, others = _usual(own, usual)
+        if here != usual:
+            switches[node] = here
+        ports |= others
+    return usual, switches, ports
 
 
 def _usual(values: Mapping[int, T], default: T) -> tuple[T, dict[int, T]]:
@@ -261,6 +278,8 @@ def _transport(book: _Book, fabric: FabricView, wiring: Wiring) -> Transport:
         wire = replace(wire, payload_bytes=Counter(sizes).most_common(1)[0][0])
     else:
         book.unknown.add("rdma_mtu_bytes")
+    if all(book.value(port, "out_of_order_placement") for port in wiring.hosts):
+        wire = replace(wire, selective_repeat=True, reorder_tolerant=True, window_packets=WINDOW)
     cnps = [book.value(port, "cnp_priority") for port in wiring.hosts]
     known = [int(cnp) for cnp in cnps if isinstance(cnp, int) and 0 <= cnp < 8]
     if known:
@@ -268,13 +287,16 @@ def _transport(book: _Book, fabric: FabricView, wiring: Wiring) -> Transport:
     return wire
 
 
-def _slow_hosts(telemetry: Telemetry, fabric: FabricView, wiring: Wiring) -> dict[int, float]:
+def _slow_hosts(book: _Book, fabric: FabricView, wiring: Wiring) -> dict[int, float]:
     """Return the drain rates of hosts that pause their switch: what they took in meanwhile."""
+    telemetry = book.telemetry
     slow = {}
     for node, port in enumerate(wiring.hosts):
-        far = fabric.peer(fabric.attached(port))
+        near = fabric.attached(port)
+        far = fabric.peer(near)
         taken = telemetry.growth(rdma.RX_BYTES.name, port)
-        if far is None or taken is None or not taken.seconds:
+        repaired = book.newest(near, HOST) or book.newest(port, HOST)
+        if far is None or taken is None or not taken.seconds or repaired:
             continue
         paused = [
             growth.total / growth.seconds
@@ -290,37 +312,39 @@ def _slow_hosts(telemetry: Telemetry, fabric: FabricView, wiring: Wiring) -> dic
 
 def _balancing(book: _Book, wiring: Wiring) -> Balancing:
     spread = Spread.ECMP
-    tiers: dict[int, HashSpec] = {}
-    for switch in wiring.switches:
-        how = book.value(switch, "load_balancing")
-        spread = _SPREADS.get(str(how), spread)
+    hashes: dict[int, HashSpec] = {}
+    for node, switch in enumerate(wiring.switches, start=len(wiring.hosts)):
+        spread = _SPREADS.get(str(book.value(switch, "load_balancing")), spread)
         spec = _hash(book, switch)
-        node = len(wiring.hosts) + wiring.switches.index(switch)
         if spec is not None:
-            tiers.setdefault(wiring.topology.tier[node], spec)
-    if not tiers:
+            hashes[node] = spec
+    if len(hashes) < len(wiring.switches):
         book.unknown.add("ecmp_hash_algorithm")
-        return Balancing(spread=spread)
-    return Balancing(spread=spread, tiers=tiers, hash=next(iter(tiers.values())))
+    weights = {
+        port: int(weight)
+        for wire, port in wiring.switch_ports()
+        if isinstance(weight := book.value(wire, "ecmp_weight"), (int, float))
+    }
+    return Balancing(spread=spread, switches=hashes, weights=weights)
 
 
 def _hash(book: _Book, switch: Switch) -> HashSpec | None:
     named = book.value(switch, "ecmp_hash_algorithm")
-    if named is None:
-        return None
     try:
         algorithm = HashAlgorithm(str(named).lower())
-    except ValueError:
+    except ValueError:  # unknown, or a vendor's own
         return None
-    fields_ = book.value(switch, "ecmp_hash_fields")
-    chosen = NS3_HASH.fields
-    if isinstance(fields_, tuple):
-        known = {field.value: field for field in HashField}
-        chosen = tuple(known[str(f)] for f in fields_ if str(f) in known) or chosen
-    seed = book.value(switch, "ecmp_hash_seed")
-    return HashSpec(
-        algorithm=algorithm, fields=chosen, seed=int(seed) if isinstance(seed, int) else 0
+    told = book.value(switch, "ecmp_hash_fields")
+    words = told if isinstance(told, tuple) else str(told or "").split()
+    known = {field.value: field for field in HashField}
+    chosen = tuple(known[str(word)] for word in words if str(word) in known)
+    if book.value(switch, "ecmp_hash_rdma_qp") and HashField.DST_QP not in chosen:
+        chosen = (*chosen, HashField.DST_QP)
+    seed, rotate = (
+        int(value) if isinstance(value := book.value(switch, name), (int, float)) else 0
+        for name in ("ecmp_hash_seed", "ecmp_hash_offset")
     )
+    return HashSpec(algorithm=algorithm, fields=chosen or NS3_HASH.fields, seed=seed, rotate=rotate)
 
 
 def _assumed(book: _Book, model: Model) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from collectors.model.catalogue import interface, rdma
 from collectors.model.entities import Port, wire_of
+from collectors.model.errors import NotSupported
 from collectors.model.metric import Metric
 from simlab.packet.config import Config, FlowFile, Plan, TopologyFile
 from simlab.packet.parameters import SwitchModel
@@ -22,6 +23,7 @@ from tuner.advice.twin.load import Load, load_of, with_flows, with_queue_pairs
 from tuner.advice.twin.model import model_of
 from tuner.advice.twin.replay import Replay, replay
 from tuner.advice.twin.wiring import Wiring, wire_up
+from tuner.diagnosis.place import only_software_rdma
 from tuner.diagnosis.view import FabricView, Telemetry
 from tuner.models.estimators import Estimate
 
@@ -109,8 +111,9 @@ def build_twin(
 
     A fabric of more than `most_hosts` ports is cut down to the receivers in `about`, or else the
     busiest ones, with the senders that their queue pairs name. Raises NotSupported where cables
-    or counters are missing.
+    or counters are missing, and for InfiniBand and Soft-RoCE, whose flow control is another.
     """
+    _refuse_others(telemetry, fabric)
     hosts = _chosen(telemetry, fabric, about, most_hosts)
     wiring = wire_up(telemetry, fabric, hosts)
     model, assumed = model_of(telemetry, fabric, wiring)
@@ -148,6 +151,14 @@ def build_twin(
         _seen(telemetry, wiring, load),
         (*wiring.assumed, *assumed, *load.assumed),
     )
+
+
+def _refuse_others(telemetry: Telemetry, fabric: FabricView) -> None:
+    if only_software_rdma(telemetry, fabric):
+        raise NotSupported("twin", "model", "Soft-RoCE has no PFC and no reaction to marks")
+    layers = [telemetry.attributes(port).get("link_layer") for port in fabric.ports()]
+    if layers and all(layer is not None and layer.value == "InfiniBand" for layer in layers):
+        raise NotSupported("twin", "model", "InfiniBand is not simulated from telemetry")
 
 
 def _with_headroom(switch: SwitchModel, factor: float) -> SwitchModel:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from collectors.model.catalogue import interface
-from collectors.model.entities import Interface, Port, Switch, Wire, display
+from collectors.model.catalogue import interface, rdma
+from collectors.model.catalogue import switch as switch_rows
+from collectors.model.entities import Interface, Netdev, Port, Switch, Wire, display
 from collectors.model.errors import NotSupported
 from simlab.packet.topology import Cable, Topology
 from tuner.advice.twin.change import REPAIR, SPEED, Assignment
@@ -99,7 +100,7 @@ def wire_up(telemetry: Telemetry, fabric: FabricView, hosts: Sequence[Port]) -> 
         ]
         up.sort(key=lambda pair: _natural(pair[0].name))
         ends += [(nodes[switch], own, nodes[far.switch], far) for own, far in up]
-    ruler = _Ruler(telemetry)
+    ruler = _Ruler(telemetry, fabric)
     cables = tuple(
         Cable(a, b, ruler.rate_bps(one, other), ruler.delay_s(one, other), ruler.loss(one, other))
         for a, one, b, other in ends
@@ -128,7 +129,8 @@ def wire_up(telemetry: Telemetry, fabric: FabricView, hosts: Sequence[Port]) -> 
 class _Ruler:
     """Rates and delays of cables, and what had to be assumed of them."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: Telemetry, fabric: FabricView) -> None:
+        self._fabric = fabric
         self._speeds = telemetry.latest_all(interface.SPEED.name)
         self._set = telemetry.setting_all("speed_bps")
         self._metres = telemetry.setting_all("pfc_cable_length_metres")
@@ -136,7 +138,10 @@ class _Ruler:
             telemetry.growth_all(metric.name)
             for metric in (interface.RX_ERRORS, interface.RX_CRC_ERRORS)
         ]
-        self._arrived = telemetry.growth_all(interface.RX_PACKETS.name)
+        self._arrived = [
+            telemetry.growth_all(metric.name)
+            for metric in (interface.RX_PACKETS, switch_rows.RX_UNICAST, rdma.RX_PACKETS)
+        ]
         self._unknown = 0
         self._unmeasured = 0
 
@@ -170,9 +175,18 @@ class _Ruler:
                 (grown.total for errors in self._errors if (grown := errors.get(wire))),
                 default=0.0,
             )
-            arrived = self._arrived.get(wire)
-            if damaged and arrived is not None and arrived.total > 0:
-                worst = max(worst, damaged / (damaged + arrived.total))
+            port = self._fabric.port_of(wire) if isinstance(wire, Netdev) else None
+            arrived = max(
+                (
+                    grown.total
+                    for counted in self._arrived
+                    for place in (wire, port)
+                    if place is not None and (grown := counted.get(place))
+                ),
+                default=0.0,
+            )
+            if damaged and arrived:
+                worst = max(worst, damaged / (damaged + arrived))
         return worst
 
     def assumed(self) -> tuple[str, ...]:

@@ -5,42 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, RocePort, all_ports, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Follow the CNPs' DSCP, or their priority, to a priority and see whether it has PFC."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         lossless, priority = roce.lossless, _priority(roce)
         if lossless is None or priority is None:
-            continue
-        judged = True
-        if priority in lossless:
-            findings.append(
-                found(
-                    rule,
-                    roce.port,
-                    "warning",
-                    0.85,
-                    f"CNPs of {roce} travel in priority {priority}, which is lossless: they wait "
-                    "behind paused data",
-                    [
-                        *roce.evidence("cnp_dscp"),
-                        *roce.evidence("cnp_priority"),
-                        *roce.evidence("pfc_priorities"),
-                    ],
-                    affected=[roce.port],
-                )
-            )
-    missing = () if judged else (MISSING, "PFC priorities and class of CNPs")
-    return verdict(rule, findings, judged=judged, missing=missing)
+            return None
+        if priority not in lossless:
+            return []
+        names = ("cnp_dscp", "cnp_priority", "pfc_priorities")
+        summary = (
+            f"CNPs of {roce} travel in priority {priority}, which is lossless: they wait behind "
+            "paused data"
+        )
+        evidence = [item for name in names for item in roce.evidence(name)]
+        return [found(rule, roce.port, "warning", 0.85, summary, evidence, affected=[roce.port])]
+
+    return each_port(rule, telemetry, judge_port, "PFC priorities and class of CNPs")
 
 
 def _priority(roce: RocePort) -> int | None:

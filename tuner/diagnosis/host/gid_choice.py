@@ -8,8 +8,8 @@ from typing import Final
 
 from collectors.model.facts import Gid
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports, job_variables, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port, job_variables
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 _USABLE: Final = 1000
@@ -39,47 +39,36 @@ def best(gids: Sequence[Gid]) -> Gid | None:
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Find ports without a usable GID, and jobs that chose one that is not."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         gids = telemetry.gids(roce.port)
-        if not gids:
+        return _chosen(rule, telemetry, roce, gids) if gids else None
+
+    return each_port(rule, telemetry, judge_port, "GID table")
+
+
+def _chosen(
+    rule: HostRule, telemetry: HostTelemetry, roce: RocePort, gids: Sequence[Gid]
+) -> list[Finding]:
+    good = best(gids)
+    port = roce.port
+    if good is None:
+        seen = [Evidence(f"gid {gid.index}", port, f"{gid.gid} {gid.type}") for gid in gids[:4]]
+        summary = f"{roce} has no RoCE v2 GID with a routed address: jobs cannot reach peers"
+        return [found(rule, port, "critical", 0.9, summary, seen, affected=[port])]
+    by_index = {str(gid.index): gid for gid in gids}
+    for name, value, evidence in job_variables(telemetry, port):
+        if name not in _INDEX_VARIABLES or not value.isdecimal():
             continue
-        judged = True
-        good = best(gids)
-        if good is None:
-            seen = [
-                Evidence(f"gid {gid.index}", roce.port, f"{gid.gid} {gid.type}") for gid in gids[:4]
-            ]
-            summary = f"{roce} has no RoCE v2 GID with a routed address: jobs cannot reach peers"
-            findings.append(
-                found(rule, roce.port, "critical", 0.9, summary, seen, affected=[roce.port])
+        chosen = by_index.get(value)
+        if chosen is None or score(chosen) < _USABLE:
+            what = "does not exist" if chosen is None else f"is {chosen.gid} {chosen.type}"
+            summary = (
+                f"a job on {roce} uses {name}={value}, which {what}; GID {good.index} "
+                f"({good.gid}) is RoCE v2 and routed"
             )
-            continue
-        by_index = {str(gid.index): gid for gid in gids}
-        for name, value, evidence in job_variables(telemetry, roce.port):
-            if name not in _INDEX_VARIABLES or not value.isdecimal():
-                continue
-            chosen = by_index.get(value)
-            if chosen is None or score(chosen) < _USABLE:
-                what = "does not exist" if chosen is None else f"is {chosen.gid} {chosen.type}"
-                findings.append(
-                    found(
-                        rule,
-                        roce.port,
-                        "critical",
-                        0.9,
-                        f"a job on {roce} uses {name}={value}, which {what}; GID {good.index} "
-                        f"({good.gid}) is RoCE v2 and routed",
-                        [evidence],
-                        affected=[roce.port],
-                    )
-                )
-                break
-    return verdict(rule, findings, judged=judged, missing=() if judged else (MISSING, "GID table"))
+            return [found(rule, port, "critical", 0.9, summary, [evidence], affected=[port])]
+    return []
 
 
 RULE: Final = HostRule(

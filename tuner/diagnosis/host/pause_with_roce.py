@@ -6,8 +6,8 @@ from typing import Final
 
 from collectors.model.catalogue import interface
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, grew, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.rule import HostRule, found, grew
 from tuner.diagnosis.view import HostTelemetry
 
 _SIDES: Final = ("pause_rx_enabled", "pause_tx_enabled")
@@ -15,19 +15,12 @@ _SIDES: Final = ("pause_rx_enabled", "pause_tx_enabled")
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Find interfaces with 802.3x pause on; frames that were counted make it worse."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         sides = [roce.qos[name] for name in _SIDES if name in roce.qos]
-        if not sides:
-            continue
-        judged = True
         on = [setting for setting in sides if setting.value is True]
         if not on:
-            continue
+            return [] if sides else None
         evidence = [item for setting in on for item in roce.evidence(setting.name)]
         for metric in (interface.PAUSE_RX_FRAMES, interface.PAUSE_TX_FRAMES):
             growth = telemetry.growth(metric.name, roce.netdev)
@@ -35,7 +28,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 evidence.append(grew(metric, roce.netdev, growth, "0"))
         both = bool(roce.lossless)
         beside = " beside PFC" if both else ""
-        findings.append(
+        return [
             found(
                 rule,
                 roce.netdev,
@@ -45,9 +38,9 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 [*evidence, *roce.evidence("pfc_priorities")],
                 affected=[roce.port],
             )
-        )
-    missing = () if judged else (MISSING, "pause settings of its interface")
-    return verdict(rule, findings, judged=judged, missing=missing)
+        ]
+
+    return each_port(rule, telemetry, judge_port, "pause settings of its interface")
 
 
 RULE: Final = HostRule(

@@ -5,43 +5,39 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Hold the priorities with PFC against those that any DSCP maps to."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         lossless, trust = roce.lossless, roce.qos.get("trust")
         table = roce.qos.get("dscp_to_priority")
         if lossless is None or trust is None or table is None:
-            continue
-        judged = True
+            return None
         if trust.value != "dscp" or not isinstance(table.value, tuple):
-            continue
+            return []
         mapped = {priority for priority in table.value if isinstance(priority, int)}
         unused = sorted(lossless - mapped)
-        if unused:
-            findings.append(
-                found(
-                    rule,
-                    roce.netdev,
-                    "critical" if not lossless & mapped else "warning",
-                    0.85,
-                    f"PFC of {roce} is on for priority {', '.join(map(str, unused))}, which no "
-                    "DSCP maps to",
-                    [*roce.evidence("pfc_priorities"), *roce.evidence("dscp_to_priority")],
-                    affected=[roce.port],
-                )
+        if not unused:
+            return []
+        return [
+            found(
+                rule,
+                roce.netdev,
+                "critical" if not lossless & mapped else "warning",
+                0.85,
+                f"PFC of {roce} is on for priority {', '.join(map(str, unused))}, which no DSCP "
+                "maps to",
+                [*roce.evidence("pfc_priorities"), *roce.evidence("dscp_to_priority")],
+                affected=[roce.port],
             )
-    missing = () if judged else (MISSING, "PFC and DSCP table of its interface")
-    return verdict(rule, findings, judged=judged, missing=missing)
+        ]
+
+    return each_port(rule, telemetry, judge_port, "PFC and DSCP table of its interface")
 
 
 RULE: Final = HostRule(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, RocePort, all_ports, data_classes, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import RocePort, data_classes, each_port
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 _SIDES: Final = {"dcqcn_rp_enabled": "reaction point", "dcqcn_np_enabled": "notification point"}
@@ -14,36 +14,36 @@ _SIDES: Final = {"dcqcn_rp_enabled": "reaction point", "dcqcn_np_enabled": "noti
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Look at both sides of DCQCN in the priorities that RoCE data uses."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         priorities = _used(telemetry, roce)
         known = {name: roce.settings[name] for name in _SIDES if name in roce.settings}
         if not priorities or not known:
-            continue
-        judged = True
+            return None
         for name, setting in known.items():
             bits = setting.value if isinstance(setting.value, tuple) else ()
             off = sorted(p for p in priorities if p < len(bits) and not bits[p])
             if off:
-                findings.append(
-                    found(
-                        rule,
-                        roce.port,
-                        "critical",
-                        0.85,
-                        f"the {_SIDES[name]} of {roce} is off for priority "
-                        f"{', '.join(map(str, off))}, which carries RoCE data",
-                        [*roce.evidence(name), *roce.evidence("pfc_priorities")],
-                        affected=[roce.port],
-                    )
-                )
-                break
-    missing = () if judged else (MISSING, "DCQCN enable bits and the class of the data")
-    return verdict(rule, findings, judged=judged, missing=missing)
+                return [_finding(rule, roce, name, off)]
+        return []
+
+    return each_port(rule, telemetry, judge_port, "DCQCN enable bits and the class of the data")
+
+
+def _finding(rule: HostRule, roce: RocePort, name: str, off: list[int]) -> Finding:
+    return found(
+        rule,
+        roce.port,
+        "critical",
+        0.85,
+        f"the {_SIDES[name]} of {roce} is off for priority {', '.join(map(str, off))}, which "
+        "carries RoCE data",
+        [*roce.evidence(name), *roce.evidence("pfc_priorities")],
+        affected=[roce.port],
+        explains=[
+            (effect, roce.port) for effect in ("cnp-feedback", "pause-root", "incast", "path-marks")
+        ],
+    )
 
 
 def _used(telemetry: HostTelemetry, roce: RocePort) -> frozenset[int]:
@@ -55,7 +55,7 @@ def _used(telemetry: HostTelemetry, roce: RocePort) -> frozenset[int]:
 
 RULE: Final = HostRule(
     id="reaction-off",
-    section="control_loop",
+    section="config",
     title="DCQCN off in the class of the data",
     finds="priorities of RoCE data for which the host sends no CNPs or obeys none",
     quiet_when="both sides are on for every priority that carries RoCE data",

@@ -6,8 +6,8 @@ from typing import Final
 
 from collectors.model.catalogue import rdma
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 BEST: Final = 4096
@@ -16,34 +16,24 @@ FAST_BYTES_PER_SECOND: Final = 25e9 / 8
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Find fast RoCE ports whose interface leaves no room for packets of 4096 bytes."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         size = roce.settings.get("rdma_mtu_bytes")
         rate = telemetry.latest(rdma.RATE.name, roce.port)
         if size is None or not isinstance(size.value, int):
-            continue
-        judged = True
-        if size.value < BEST and rate is not None and rate.value >= FAST_BYTES_PER_SECOND:
-            mtu = roce.qos.get("mtu_bytes")
-            of = f" (interface MTU {mtu.value})" if mtu is not None else ""
-            findings.append(
-                found(
-                    rule,
-                    roce.port,
-                    "warning",
-                    0.8,
-                    f"{roce} sends RoCE packets of {size.value} bytes only{of}; {BEST} fit where "
-                    "the interface MTU is 4200 or more",
-                    [*roce.evidence("rdma_mtu_bytes"), *roce.evidence("mtu_bytes")],
-                    affected=[roce.port],
-                )
-            )
-    missing = () if judged else (MISSING, "RDMA MTU of the port")
-    return verdict(rule, findings, judged=judged, missing=missing)
+            return None
+        if size.value >= BEST or rate is None or rate.value < FAST_BYTES_PER_SECOND:
+            return []
+        mtu = roce.qos.get("mtu_bytes")
+        of = f" (interface MTU {mtu.value})" if mtu is not None else ""
+        summary = (
+            f"{roce} sends RoCE packets of {size.value} bytes only{of}; {BEST} fit where the "
+            "interface MTU is 4200 or more"
+        )
+        evidence = [*roce.evidence("rdma_mtu_bytes"), *roce.evidence("mtu_bytes")]
+        return [found(rule, roce.port, "warning", 0.8, summary, evidence, affected=[roce.port])]
+
+    return each_port(rule, telemetry, judge_port, "RDMA MTU of the port")
 
 
 RULE: Final = HostRule(

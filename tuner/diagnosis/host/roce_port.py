@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,8 +11,9 @@ from collectors.model.entities import Device, Entity, Netdev, Port, display
 from collectors.model.entities import QueuePair as QueuePairEntity
 from collectors.model.facts import Setting
 from collectors.model.roce import dscp_of_tclass
-from tuner.diagnosis.finding import Evidence
+from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.once import once
+from tuner.diagnosis.rule import HostRule, beside_the_point, verdict
 from tuner.diagnosis.view import HostTelemetry
 
 SOFTWARE: Final = frozenset({"rxe", "siw"})  # no PFC, no congestion control, no PCIe
@@ -107,6 +108,25 @@ def _roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
             RocePort(port, netdev, kind, telemetry.settings(port), telemetry.settings(netdev))
         )
     return found
+
+
+def each_port(
+    rule: HostRule,
+    telemetry: HostTelemetry,
+    judge_port: Callable[[RocePort], Iterable[Finding] | None],
+    *missing: str,
+) -> Verdict:
+    """Judge every RoCE port of its own; the frame of rules about a port's configuration.
+
+    judge_port: returns the findings of a port, None where it cannot be judged. missing: what no
+    port may lack. Not applicable where no RDMA port is RoCE in hardware.
+    """
+    ports = roce_ports(telemetry)
+    if not ports and all_ports(telemetry):
+        return beside_the_point(rule)
+    seen = [made for roce in ports if (made := judge_port(roce)) is not None]
+    findings = [finding for of_port in seen for finding in of_port]
+    return verdict(rule, findings, judged=bool(seen), missing=() if seen else (MISSING, *missing))
 
 
 @dataclass(frozen=True)

@@ -5,40 +5,29 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import (
-    MISSING,
-    DataClass,
-    RocePort,
-    all_ports,
-    data_classes,
-    roce_ports,
-)
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, verdict
+from tuner.diagnosis.host.roce_port import DataClass, RocePort, data_classes, each_port
+from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Follow each known class through trust and DSCP table to its priority."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         lossless = roce.lossless
         if not lossless:  # unknown, or a host that means to be lossy
-            judged = judged or lossless is not None
-            continue
-        for data in data_classes(telemetry, roce):
-            priority = roce.priority_of_dscp(data.dscp)
-            if priority is None:
-                continue
-            judged = True
-            if priority not in lossless:
-                findings.append(_finding(rule, roce, data, priority, lossless))
-                break
-    missing = () if judged else (MISSING, "PFC, trust and DSCP table", "a traffic class in use")
-    return verdict(rule, findings, judged=judged, missing=missing)
+            return None if lossless is None else []
+        classes = data_classes(telemetry, roce)
+        followed = [(data, roce.priority_of_dscp(data.dscp)) for data in classes]
+        known = [(data, priority) for data, priority in followed if priority is not None]
+        astray = [(data, priority) for data, priority in known if priority not in lossless]
+        if not known:
+            return None
+        return [_finding(rule, roce, *astray[0], lossless)] if astray else []
+
+    return each_port(
+        rule, telemetry, judge_port, "PFC, trust and DSCP table", "a traffic class in use"
+    )
 
 
 def _finding(
@@ -61,6 +50,7 @@ def _finding(
             *roce.evidence("pfc_priorities"),
         ],
         affected=[roce.port],
+        explains=[(name, roce.port) for name in ("queue-drops", "loss-on-path", "class-mismatch")],
     )
 
 

@@ -31,10 +31,11 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         and growth.total >= MIN_EVENTS
         and _no_gaps(telemetry, port, growth)
     }
-    peer = _silent_peer(telemetry, fabric, late)
+    peer = _silent_peer(telemetry, fabric, late) if late else None
+    findings: list[Finding] = []
     if peer is not None:
         findings = [_unreachable(rule, peer, late)]
-    else:
+    elif late:
         paused = _paused(telemetry, fabric)
         findings = [_late(rule, fabric, port, growth, paused) for port, growth in late.items()]
     missing = () if counted else ("ACK timeouts of a port",)

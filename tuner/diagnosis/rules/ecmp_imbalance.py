@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from collectors.model.entities import Interface, Port, Switch, display
-from tuner.diagnosis.connections import connections
+import numpy as np
+
+from collectors.model.entities import Interface, Switch, Wire, display
+from tuner.diagnosis.connections import flows_leaving
 from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import Loads, loads
-from tuner.diagnosis.place import far_end, names
+from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
+from tuner.diagnosis.statistics import elephants, imbalance
 from tuner.diagnosis.tiers import uplinks
 from tuner.diagnosis.view import FabricView, Telemetry
-from tuner.models.balls_in_bins import max_over_mean_quantile
 
 MIN_LINKS: Final = 2
 MIN_LOAD: Final = 0.5  # of the fullest uplink's rate: below it nobody suffers
 MIN_EXCESS: Final = 1.3  # fullest over mean
 SLACK: Final = 0.8  # of the mean: an uplink this empty shows room that the hash leaves unused
 FULL: Final = 0.85
-_UNLIKELY: Final = 0.99
-_MOST_FLOWS: Final = 4096  # beyond it chance spreads evenly enough
+_UNLIKELY: Final = 0.01
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -30,7 +31,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if is_infiniband(telemetry):
         return beside_the_point(rule)
     known = loads(telemetry, fabric)
-    flows = _flows(telemetry, fabric)
+    flows = flows_leaving(telemetry, fabric)
     findings = []
     judged = False
     for switch, wires in uplinks(telemetry, fabric).items():
@@ -38,30 +39,33 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         if len(group) < MIN_LINKS:
             continue
         judged = True
-        finding = _uneven(rule, switch, group, known, flows.get(switch))
+        finding = _uneven(rule, switch, group, known, flows.get(switch), fabric)
         if finding is not None:
             findings.append(finding)
     missing = () if judged else (f"bytes sent by {MIN_LINKS} uplinks of one switch",)
     return verdict(rule, findings, judged=judged, missing=missing)
 
 
-def _flows(telemetry: Telemetry, fabric: FabricView) -> Mapping[Switch, int]:
-    """Return for each switch the flows that leave its hosts for those of other switches."""
-    at: dict[Port, Switch] = {}
-    for port in fabric.ports():
-        interface = far_end(fabric, port)
-        if interface is not None:
-            at[port] = interface.switch
-    counted: dict[Switch, int] = {}
-    for one in connections(telemetry):
-        here, there = at.get(one.src), at.get(one.dst)
-        if here is not None and there is not None and here != there:
-            counted[here] = counted.get(here, 0) + 1
-    return counted
+def _heavy(switch: Switch, known: Loads, fabric: FabricView) -> list[Wire]:
+    """Return the few senders below a switch that send most, where there are such."""
+    hosts = {
+        far: known.speeds.get(far, 0.0) * known.tx[far]
+        for wire in known.tx
+        if isinstance(wire, Interface) and wire.switch == switch
+        and (far := fabric.peer(wire)) is not None and not isinstance(far, Interface)
+        and far in known.tx
+    }  # fmt: skip
+    wires = list(hosts)
+    return [wires[place] for place in elephants(np.array(list(hosts.values())))]
 
 
 def _uneven(
-    rule: Rule, switch: Switch, group: Mapping[Interface, float], known: Loads, flows: int | None
+    rule: Rule,
+    switch: Switch,
+    group: Mapping[Interface, float],
+    known: Loads,
+    flows: int | None,
+    fabric: FabricView,
 ) -> Finding | None:
     mean = sum(group.values()) / len(group)
     ranked = sorted(group, key=lambda wire: (-group[wire], str(wire)))
@@ -70,17 +74,21 @@ def _uneven(
     if excess < MIN_EXCESS or group[emptiest] > SLACK * mean or group[fullest] < MIN_LOAD:
         return None
     hot = [wire for wire in ranked if group[wire] >= MIN_EXCESS * mean]
-    likely = None
-    if flows is not None and 1 <= flows <= _MOST_FLOWS:
-        likely = max_over_mean_quantile(flows, len(group), _UNLIKELY)
-    chance = (
-        ""
-        if likely is None
-        else f"; for {flows} flows chance alone gives up to {likely:.1f}: too few flows to spread"
-        if excess <= likely
-        else f"; for {flows} flows chance alone gives at most {likely:.1f}: the hash is blind"
-    )
-    counted = [Evidence("flows", switch, float(flows), "count")] if flows is not None else []
+    chance, counted = "", []
+    if flows:
+        spread = imbalance(np.array(list(group.values())), flows)
+        why = "the hash is blind" if spread.p_value < _UNLIKELY else "too few flows to spread"
+        chance = (
+            f"; {flows} flows hashed at random reach {spread.expected:.1f} times the mean and as "
+            f"much as here in {spread.p_value:.2g} of cases: {why}"
+        )
+        counted = [
+            Evidence("flows", switch, float(flows), "count"),
+            Evidence("chance of this imbalance", switch, spread.p_value, "", f">= {_UNLIKELY}"),
+        ]
+    heavy = _heavy(switch, known, fabric)
+    if heavy:
+        chance += f"; most comes from {names(heavy, 3)}"
     return found(
         rule,
         switch,

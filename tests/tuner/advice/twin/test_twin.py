@@ -10,6 +10,7 @@ import yaml
 
 from collectors.model.entities import Port
 from collectors.model.errors import NotSupported
+from collectors.model.facts import Attribute
 from simlab.packet.config import Plan, plan_of
 from simlab.packet.fabric import run_fabric
 from simlab.packet.parameters import Form
@@ -133,7 +134,16 @@ def test_variation_moves_one_thing_each(tmp_path):
 
 def test_telemetry_without_byte_counters_or_cables_is_refused():
     made = lab(3)
+    with pytest.raises(NotSupported, match="Soft-RoCE"):
+        build_twin(made.telemetry, made.fabric)
+    for port in made.ports:
+        made.telemetry.known[port.device] = {}
     with pytest.raises(NotSupported, match="no port counted RDMA bytes"):
+        build_twin(made.telemetry, made.fabric)
+    for port in made.ports:
+        layer = Attribute(port, "link_layer", "InfiniBand")
+        made.telemetry.known[port] = made.telemetry.known[port] | {"link_layer": layer}
+    with pytest.raises(NotSupported, match="InfiniBand"):
         build_twin(made.telemetry, made.fabric)
     bare = FakeTelemetry()
     with pytest.raises(NotSupported, match="fewer than two"):

@@ -1,0 +1,112 @@
+"""./run bench scale: diagnosis and advice on 24,576 NIC ports from the embedded store on disk.
+
+3,072 hosts of 8 ports under 1,920 switches of three tiers, five minutes of counters; three
+planted faults must be found. Each command runs as a user runs it, in a process of its own: wall
+clock, CPU and peak memory are the operating system's figures. `--pods N` for a smaller fabric
+(even; 96 pods are the whole), `--keep DIR` to use the store again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from collectors.model.entities import link
+from collectors.wire.segment import segments
+from tests.bench.scale_parts.clos import Clos
+from tests.bench.scale_parts.telemetry import NARROW, STARVED, UNGUARDED, write_store
+
+TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='tuner')"]
+RAIL = 2
+DIAGNOSE_S, SUGGEST_S, MEMORY_BYTES = 15.0, 20.0, 6e9
+CHECKS: list[dict[str, Any]] = []
+NOTES: list[str] = []
+
+
+def check(name: str, ours: float, op: str, limit: float, unit: str) -> None:
+    """Print and keep one goal."""
+    passes = ours >= limit if op == ">=" else ours <= limit
+    print(
+        f"{'ok' if passes else 'FAIL':4} {name}: {ours:.4g} {unit}   ({op} {limit:g})", flush=True
+    )
+    CHECKS.append(
+        {"name": name, "ours": ours, "reference": None, "ratio": None, "op": op, "limit": limit,
+         "unit": unit}
+    )  # fmt: skip
+
+
+def note(text: str) -> None:
+    """Print and keep a measured figure that is no goal."""
+    print(f"     {text}", flush=True)
+    NOTES.append(text)
+
+
+def run(*args: str) -> tuple[dict[str, Any], float, float]:
+    """Run a command of the tuner; return its document, wall-clock seconds and peak bytes."""
+    began = time.perf_counter()
+    with subprocess.Popen([*TUNER, *args, "--format", "json"], stdout=subprocess.PIPE) as process:
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - began
+    if process.returncode not in (0, 3, 4):
+        raise SystemExit(f"tuner {args[0]} ended with {process.returncode}")
+    note(f"{args[0]}: CPU {usage.ru_utime + usage.ru_stime:.1f} s, exit code {process.returncode}")
+    return json.loads(text), wall, usage.ru_maxrss * 1024.0
+
+
+def planted(clos: Clos) -> set[tuple[str, str]]:
+    """Return (rule, place) of the planted faults."""
+
+    def cable(host: int) -> str:
+        netdev = clos.netdevs(host)[RAIL]
+        return str(link(netdev, clos.leaf_port(netdev)))
+
+    return {
+        ("receiver-not-ready", str(clos.ports(STARVED)[RAIL])),
+        ("mtu-mismatch", cable(NARROW)),
+        ("pfc-mismatch", cable(UNGUARDED)),
+    }
+
+
+def main() -> None:
+    """Write the store, ask it, print the table and the line for machines."""
+    parser = argparse.ArgumentParser(prog="./run bench scale")
+    parser.add_argument("--pods", type=int, default=96)
+    parser.add_argument("--samples", type=int, default=30, help="passes of each host, every 10 s")
+    parser.add_argument("--keep", type=Path, help="folder of the store; used again where it is")
+    options = parser.parse_args()
+    clos = Clos(options.pods)
+    print(f"{clos.hosts} hosts, {clos.hosts * 8} NIC ports, {len(clos.switches)} switches")
+    with tempfile.TemporaryDirectory(prefix="fabric-scale-") as scratch:
+        folder = options.keep or Path(scratch) / "store"
+        if not segments(folder):
+            began = time.process_time()
+            values = write_store(folder, clos, options.samples, lambda _: None)
+            note(f"store of {values} values written in {time.process_time() - began:.0f} s of CPU")
+        size = sum(path.stat().st_size for path in segments(folder))
+        note(f"store on disk: {size / 1e6:.0f} MB in {len(segments(folder))} segments")
+        source = ("--source", f"dir={folder}")
+        document, wall, peak = run("diagnose", *source)
+        check("full diagnosis, wall clock", wall, "<=", DIAGNOSE_S, "s")
+        check("full diagnosis, peak memory", peak, "<=", MEMORY_BYTES, "bytes")
+        found = {(finding["rule"], finding["place"]["entity"]) for finding in document["findings"]}
+        check("planted faults found", len(planted(clos) & found), ">=", 3, "of 3")
+        graver = [f for f in document["findings"] if f["severity"] != "info"]
+        check("findings above information beside them", len(graver) - 3, "<=", 0, "findings")
+        broken = [r["rule"] for r in document["rules"] if "does not break" in str(r["missing"])]
+        check("rules that broke", len(broken), "<=", 0, "rules")
+        _, wall, _ = run("suggest", *source)
+        check("suggest, wall clock", wall, "<=", SUGGEST_S, "s")
+    print(json.dumps({"bench": "scale", "checks": CHECKS, "notes": NOTES}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""Cures of uneven paths: what the hash sees, its seed by tier, queue pairs, weights, rank order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final
+
+from collectors.model.ecmp_hash import FIVE_TUPLE, HashField
+from collectors.model.entities import Entity, Host, Interface, Switch, display
+from collectors.model.facts import Value
+from tuner.advice.cure import GOODPUT, Cure, recommend_change
+from tuner.advice.cures.configuration import aligned
+from tuner.advice.recommendation import Effect, Recommendation
+from tuner.diagnosis.finding import Finding
+from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.models.balls_in_bins import spread
+
+WISH: Final = 16  # flows for each pair of NICs (Llama 3; Baidu: 16 to 64 bring 95 of 100 Gb/s)
+_FIELDS: Final = "ecmp_hash_fields"
+MOST_WEIGHT: Final = 8
+_ROTATION: Final = 8  # bits: another half of the hash for every second tier
+
+
+def _spread_effect(flows: float, links: int, wanted: float) -> Effect:
+    """Predict what more flows over the same links do to the fullest (balls in bins)."""
+    before, after = (spread(round(max(n, 1)), links).max_over_mean for n in (flows, wanted))
+    return Effect(
+        GOODPUT, "ratio", 1.0, 1.0, max(1.0, before / after),
+        "balls in bins", f"{flows:.0f} then {wanted:.0f} equal flows hashed at random on {links} "
+        "links; the fullest link sets the pace",
+    )  # fmt: skip
+
+
+def spread_out(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Give the hash more to see: all five fields and the queue pair, and more queue pairs."""
+    switch = _switch(finding.subject)
+    links = max(2, len(_uplinks(fabric, switch)) if switch else 2)
+    flows = _flows(telemetry)
+    effects = [_spread_effect(flows[0], links, WISH * flows[1])]
+    seen: list[Recommendation] = []
+    if switch is not None:
+        seen += aligned(finding, telemetry, fabric, (_FIELDS, "ecmp_hash_algorithm"))
+        fields = telemetry.settings(switch).get(_FIELDS)
+        if not seen and fields is not None and _blind(fields.value):
+            seen.append(
+                recommend_change(
+                    finding, _FIELDS, switch, fields.value, tuple(f.value for f in FIVE_TUPLE),
+                    f"let {display(switch)} hash ports, too: addresses alone tell few flows apart",
+                    effects, confidence=finding.confidence, risk="low",
+                )
+            )  # fmt: skip
+    yield from seen
+    pairs = flows[0] / max(flows[1], 1)
+    if pairs >= WISH:
+        return
+    wanted = 8 if pairs < 4 else WISH
+    yield from _for_hosts(
+        finding, telemetry, "qps_per_connection", max(1, round(pairs)), wanted,
+        f"{wanted} queue pairs for each connection: more flows, more even", effects,
+    )  # fmt: skip
+
+
+def _blind(value: Value) -> bool:
+    fields = value if isinstance(value, tuple) else tuple(str(value).split())
+    return HashField.SRC_PORT.value not in fields
+
+
+def depolarise(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Let each tier choose by another part of the hash: rotation for CRCs, a seed for others.
+
+    A CRC's seed only renumbers its results (see collectors.model.ecmp_hash), so two tiers stay as
+    polarised as they were.
+    """
+    switch = _switch(finding.subject)
+    if switch is None:
+        return
+    like = [
+        one for one in held_switches(telemetry) if _tier(telemetry, one) == _tier(telemetry, switch)
+    ]
+    algorithm = telemetry.settings(switch).get("ecmp_hash_algorithm")
+    murmur = algorithm is not None and not str(algorithm.value).lower().startswith("crc")
+    name = "ecmp_hash_seed" if murmur else "ecmp_hash_offset"
+    now = telemetry.settings(switch).get(name)
+    old = int(now.value) if now is not None and isinstance(now.value, (int, float)) else 0
+    others = [one for one in like if one != switch and _value(telemetry, one, name) == old]
+    links = max(2, len(_uplinks(fabric, switch)))
+    effect = Effect(
+        GOODPUT, "ratio", 1.0, 1.0, float(links), "reachable links of two equal hashes",
+        "one hash at two tiers reaches M2/gcd(M1, M2) of the links, two reach all",
+    )  # fmt: skip
+    yield recommend_change(
+        finding,
+        name,
+        switch,
+        None if now is None else old,
+        (old + 0x9E37) % 65_536 if murmur else (old + _ROTATION) % 16,
+        f"another hash at the tier of {display(switch)} than below it",
+        [effect],
+        confidence=finding.confidence,
+        risk="low",
+        also=others,
+    )
+
+
+def weigh(finding: Finding, _telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
+    """Give next hops weights in proportion to the capacity that is left behind them."""
+    switch, left, usual = _switch(finding.subject), *_capacities(finding)
+    if switch is None or not left or not usual:
+        return
+    share = Fraction(left / usual).limit_denominator(MOST_WEIGHT)
+    less, more = share.numerator, share.denominator
+    hops: dict[int, list[Interface]] = {less: [], more: []}
+    for near in dict.fromkeys(
+        end.switch
+        for one in _uplinks(fabric, switch)
+        if isinstance(end := fabric.peer(one), Interface)
+    ):
+        for uplink in _uplinks(fabric, near):
+            far = fabric.peer(uplink)
+            if isinstance(far, Interface):
+                hops[less if far.switch == switch else more].append(uplink)
+    effect = Effect(
+        GOODPUT, "ratio", 1.0, 1.0, usual / left, "capacity ratio",
+        "traffic is even over the equals, and the smaller one was the bottleneck",
+    )  # fmt: skip
+    for weight, interfaces in hops.items():
+        if weight != 1 and interfaces:
+            yield recommend_change(
+                finding, "ecmp_weight", interfaces[0], 1, weight,
+                f"weight {weight} for next hops "
+                + (f"through {display(switch)}" if weight == less else "with all their capacity"),
+                [effect], confidence=finding.confidence, risk="medium", also=interfaces[1:],
+            )  # fmt: skip
+
+
+def _capacities(finding: Finding) -> tuple[float, float]:
+    """Return what is left and what is usual, from the finding's evidence; zeros where unknown."""
+    for item in finding.evidence:
+        words = item.threshold.split()
+        if item.unit == "bps" and isinstance(item.value, (int, float)) and words:
+            try:
+                return float(item.value), float(words[0])
+            except ValueError:
+                continue
+    return 0.0, 0.0
+
+
+def by_leaf(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
+    """Order the ranks of a job so that neighbours share a leaf: few hops cross the tier above."""
+    leaves: dict[str, str] = {}
+    for port in fabric.ports():
+        far = fabric.peer(fabric.attached(port))
+        if isinstance(far, Interface):
+            leaves.setdefault(port.device.host, display(far.switch))
+    for job, hosts in _rings(telemetry, fabric).items():
+        order = sorted(hosts, key=lambda host: (_natural(leaves.get(host, "")), _natural(host)))
+        if len(order) < 3 or order == hosts:
+            continue
+        crossing = sum(
+            leaves.get(a) != leaves.get(b)
+            for a, b in zip(hosts, hosts[1:] + hosts[:1], strict=True)
+        )
+        least = len({leaves.get(host) for host in hosts})
+        if crossing <= least:
+            continue
+        yield recommend_change(
+            finding,
+            "rank_order",
+            Host(order[0]),
+            tuple(hosts),
+            tuple(order),
+            f"start {job or 'the job'} with its ranks leaf by leaf",
+            [
+                Effect(
+                    GOODPUT, "ratio", 1.0, 1.0, crossing / max(least, 1), "hops that cross leaves",
+                    f"{crossing} hops of a ring cross now, {least} have to",
+                )
+            ],
+            confidence=min(finding.confidence, 0.7),
+            risk="low",
+        )  # fmt: skip
+
+
+def in_order(
+    finding: Finding, telemetry: Telemetry, _fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Keep a flow on one path where NICs do not place packets that come out of order."""
+    groups: dict[Value, list[Switch]] = {}
+    for switch in held_switches(telemetry):
+        setting = telemetry.settings(switch).get("load_balancing")
+        if setting is not None and setting.value in ("per_packet", "adaptive", "flowlet"):
+            groups.setdefault(setting.value, []).append(switch)
+    effect = Effect(
+        GOODPUT, "ratio", 1.0, 1.0, 10.0, "go-back-N accounting",
+        "packets out of order are sent again; packets in order are not",
+    )  # fmt: skip
+    for now, switches in groups.items():
+        yield recommend_change(
+            finding,
+            "load_balancing",
+            switches[0],
+            now,
+            "static",
+            "one path for each flow: its NICs ask again for what comes out of order",
+            [effect],
+            confidence=finding.confidence,
+            risk="low",
+            also=switches[1:],
+        )
+
+
+def _switch(entity: Entity) -> Switch | None:
+    if isinstance(entity, Interface):
+        return entity.switch
+    return entity if isinstance(entity, Switch) else None
+
+
+def held_switches(telemetry: Telemetry) -> list[Switch]:
+    """Return the switches whose load balancing or hash is known."""
+    found: dict[Switch, None] = {}
+    for name in ("load_balancing", "ecmp_hash_algorithm", _FIELDS):
+        for entity in telemetry.setting_all(name):
+            if isinstance(entity, Switch):
+                found.setdefault(entity)
+    return list(found)
+
+
+def _tier(telemetry: Telemetry, switch: Switch) -> Value | None:
+    named = telemetry.attributes(switch).get("platform")
+    return None if named is None else named.value
+
+
+def _value(telemetry: Telemetry, switch: Switch, name: str) -> int:
+    setting = telemetry.settings(switch).get(name)
+    known = setting is not None and isinstance(setting.value, (int, float))
+    return int(setting.value) if setting is not None and known else 0  # type: ignore[arg-type]
+
+
+def _uplinks(fabric: FabricView, switch: Switch) -> list[Interface]:
+    return [
+        end
+        for cable in fabric.links()
+        for end in (cable.a, cable.b)
+        if isinstance(end, Interface) and end.switch == switch
+        if isinstance(fabric.peer(end), Interface)
+    ]
+
+
+def _flows(telemetry: Telemetry) -> tuple[int, int]:
+    """Return queue pairs and connections (pairs of device and peer) that are known."""
+    pairs = [(pair.device, pair.remote_address) for pair in telemetry.queue_pairs()]
+    return len(pairs), len(set(pairs))
+
+
+def _rings(telemetry: Telemetry, fabric: FabricView) -> dict[str, list[str]]:
+    """Return the hosts of each job whose queue pairs form one ring, in its order."""
+    owner = {
+        gid.gid.removeprefix("::ffff:"): port.device.host
+        for port in fabric.ports()
+        for gid in telemetry.gids(port)
+    }
+    following: dict[str, dict[str, str]] = {}
+    for pair in telemetry.queue_pairs():
+        there = owner.get(pair.remote_address.removeprefix("::ffff:"))
+        if there is not None and there != pair.device.host:
+            following.setdefault(pair.job, {}).setdefault(pair.device.host, there)
+    found = {}
+    for job, steps in following.items():
+        order = [min(steps, key=_natural)]
+        while (then := steps.get(order[-1], order[0])) not in order:
+            order.append(then)
+        if len(order) == len(steps):
+            found[job] = order
+    return found
+
+
+def _for_hosts(
+    finding: Finding,
+    telemetry: Telemetry,
+    knob: str,
+    now: Value,
+    proposed: Value,
+    summary: str,
+    effects: list[Effect],
+) -> Iterable[Recommendation]:
+    hosts = list(dict.fromkeys(Host(pair.device.host) for pair in telemetry.queue_pairs()))
+    if hosts:
+        yield recommend_change(
+            finding, knob, hosts[0], now, proposed, summary, effects,
+            confidence=min(finding.confidence, 0.8), risk="low", also=hosts[1:],
+        )  # fmt: skip
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
+
+
+CURES: Final[Mapping[str, Cure]] = MappingProxyType(
+    {
+        "ecmp-imbalance": spread_out,
+        "hash-polarisation": depolarise,
+        "pinned-paths": spread_out,
+        "unequal-capacity": weigh,
+        "oversubscription": by_leaf,
+        "reordering": in_order,
+    }
+)

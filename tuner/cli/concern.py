@@ -1,0 +1,104 @@
+"""Which findings concern a host, an end of a cable or a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from collectors.model.entities import Entity, Link, display, host_of, wire_of
+from collectors.model.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from collectors.model.facts import Neighbour
+    from tuner.diagnosis.finding import Finding
+    from tuner.fabric.graph import Fabric
+    from tuner.store.window import Window
+
+HostOption = Annotated[str, typer.Option("--host", help="only what concerns this host")]
+LinkOption = Annotated[
+    str, typer.Option("--link", help="only what concerns this end: `leaf1 Ethernet1/1`, `h2 eth0`")
+]
+JobOption = Annotated[
+    str, typer.Option("--job", help="only what concerns this job, or all jobs that begin so")
+]
+JobsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--jobs", metavar="FILE", help="host lists of jobs: Slurm's form, YAML, or kubectl's JSON"
+    ),
+]
+
+
+CablesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cables",
+        metavar="FILE",
+        help="cables as planned: `leaf1 Ethernet1 h1 eth0` a line, Graphviz, or topology's JSON",
+    ),
+]
+
+
+def fabric_of(window: Window, cables: Path | None) -> Fabric:
+    """Return the fabric of a window and of a topology file. Raises Unavailable, Malformed."""
+    from tuner.fabric.graph import build_fabric
+
+    return build_fabric(window, listed(window, cables))
+
+
+def listed(window: Window, cables: Path | None) -> list[Neighbour]:
+    """Return the claims of a topology file, none without one. Raises as `fabric_of`."""
+    if cables is None:
+        return []
+    from tuner.fabric.cables import claims, read_cables
+
+    return claims(read_cables(cables), window.known_entities())
+
+
+@dataclass(frozen=True)
+class Concern:
+    """What a user asks about; empty texts ask about everything. ports: ends of a job's cables."""
+
+    host: str = ""
+    link: str = ""
+    hosts: frozenset[str] | None = None
+    ends: frozenset[Entity] = frozenset()
+
+    def covers(self, finding: Finding) -> bool:
+        """Tell whether a finding is about what was asked for, or hurts it."""
+        parts = [part for e in (finding.subject, *finding.affected) for part in _parts(e)]
+        if self.host and not any(host_of(part) == self.host for part in parts):
+            return False
+        if self.link and not any(display(part) == self.link for part in parts):
+            return False
+        return self.hosts is None or any(
+            host_of(part) in self.hosts or part in self.ends for part in parts
+        )
+
+
+def concern_of(
+    window: Window, fabric: Fabric, host: str, link: str, job: str, lists: Path | None
+) -> Concern:
+    """Return what the options ask for. Raises ConfigInvalid where there is no such job."""
+    if not job:
+        return Concern(host, link)
+    from tuner.fabric.jobs import jobs_of, read_host_lists
+
+    known = jobs_of(window, fabric, read_host_lists(lists) if lists is not None else None)
+    chosen = [known[job]] if job in known else [j for n, j in known.items() if n.startswith(job)]
+    if not chosen:
+        there = ", ".join(list(known)[:8]) or "none; --jobs FILE names their hosts"
+        raise ConfigInvalid(job, "--job", f"no such job; known: {there}")
+    hosts = frozenset(name for one in chosen for name in one.hosts)
+    far = [fabric.peer(fabric.attached(port)) for one in chosen for port in one.ports]
+    return Concern(host, link, hosts, frozenset(end for end in far if end is not None))
+
+
+def _parts(place: Entity) -> list[Entity]:
+    if isinstance(place, Link):
+        return [place.a, place.b]
+    wire = wire_of(place)
+    return [place] if wire is None else [wire]

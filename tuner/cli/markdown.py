@@ -1,0 +1,91 @@
+"""Documents as Markdown: lists of records become tables, what nests becomes a section."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+_LEFT_OUT: Final = ("schema",)
+
+
+def markdown(document: Any) -> str:
+    """Return a document (structs, mappings, lists, values) as Markdown."""
+    plain = msgspec.to_builtins(document)
+    title = str(plain.get("schema", "answer")) if isinstance(plain, dict) else "answer"
+    words = title.split("/")
+    lines = [f"# {words[1].replace('-', ' ') if len(words) > 1 else title}", ""]
+    _section(plain, 2, lines)
+    return "\n".join(lines).rstrip()
+
+
+def _section(value: Any, level: int, lines: list[str]) -> None:
+    if isinstance(value, dict):
+        _mapping(value, level, lines)
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        _records(value, level, lines)
+    elif isinstance(value, list):
+        if not value:
+            lines += ["none", ""]
+        for item in value:
+            if _is_flat(item):
+                lines.append(f"- {_cell(item)}")
+            else:
+                _section(item, level, lines)
+        lines.append("")
+    else:
+        lines += [_cell(value), ""]
+
+
+def _mapping(value: dict[str, Any], level: int, lines: list[str]) -> None:
+    flat = {k: v for k, v in value.items() if _is_flat(v) and k not in _LEFT_OUT and v != ""}
+    lines += [f"- {_words(key)}: {_cell(item)}" for key, item in flat.items()]
+    if flat:
+        lines.append("")
+    for key, item in value.items():
+        if not _is_flat(item):
+            lines += [f"{'#' * min(level, 6)} {_words(key)}", ""]
+            _section(item, level + 1, lines)
+
+
+def _records(rows: list[dict[str, Any]], level: int, lines: list[str]) -> None:
+    """One record in full, several as a table of what fits into cells."""
+    if len(rows) == 1 and not all(_is_flat(item) for item in rows[0].values()):
+        _mapping(rows[0], level, lines)
+        return
+    names = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if all(_is_flat(row.get(name, "")) for row in rows)
+        and any(row.get(name, "") not in ("", None) for row in rows)
+    ]
+    lines.append(f"| {' | '.join(map(_words, names))} |")
+    lines.append(f"|{' --- |' * len(names)}")
+    lines += [f"| {' | '.join(_cell(row.get(name, '')) for name in names)} |" for row in rows]
+    lines.append("")
+
+
+def _is_flat(value: Any) -> bool:
+    """Tell whether a value fits into a cell: no records, but a place or a list of places."""
+    if isinstance(value, dict):
+        return set(value) == {"entity", "name"}
+    if isinstance(value, list):
+        return all(_is_flat(item) for item in value) and bool(value)
+    return True
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return _cell(value["name"])
+    if isinstance(value, list):
+        return ", ".join(_cell(item) for item in value)
+    text = f"{value:,.6g}" if isinstance(value, float) else str("" if value is None else value)
+    # What a device said must not end a cell, a line or the text's plainness.
+    safe = "".join(char if char.isprintable() else " " for char in text)
+    for char in "\\|<>*_`[]#":
+        safe = safe.replace(char, f"\\{char}")
+    return safe
+
+
+def _words(name: str) -> str:
+    return _cell(name.replace("_", " "))
