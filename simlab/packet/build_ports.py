@@ -40,7 +40,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         cable = topology.cables[port // 2]
         row = first_port + at.port_offset(port)
         node = topology.end(port)
-        per_byte = Fraction(8 * PS) / Fraction(cable.rate_bps)
+        per_byte = Fraction(8 * PS, round(cable.rate_bps))
         is_switch = node in forwarding
         switch = model.switch_at(node, port)
         strict = sum(1 << p for p in switch.strict) if is_switch else 255
@@ -89,7 +89,8 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         s[row + at.PORT_PAUSE_END : row + at.PORT_PAUSE_END + 8] = at.NEVER
         s[row + at.PORT_WATCH_END : row + at.PORT_WATCH_END + 8] = at.NEVER
         if model.infiniband is not None:
-            credit = model.infiniband.credits_bytes
+            own = None if peer in forwarding else model.nic_at(peer).credits_bytes
+            credit = model.infiniband.credits_bytes if own is None else own
             s[row + at.PORT_CREDIT : row + at.PORT_CREDIT + 8] = credit
         for bit in range(9):
             queue = row + at.PORT_QUEUES + bit * at.QUEUE_WORDS
@@ -183,7 +184,10 @@ def fill_switches(
                     s[group + at.GROUP_ALPHA] = -1
                     s[group + at.GROUP_XOFF] = switch.xoff_bytes
                 elif not lossless or not switch.pfc:
-                    s[group + at.GROUP_ALPHA] = at.RATIO_ONE * 64  # the egress side limits these
+                    # The egress side limits these, unless the other ports keep the class lossless.
+                    spared = model.switch.pfc and bit in model.switch.lossless
+                    limit = switch.lossy_alpha if spared else 64
+                    s[group + at.GROUP_ALPHA] = round(at.RATIO_ONE * limit)
         switch = model.switch_at(node)
         s[row + at.SWITCH_POOL] = max(0, switch.buffer_bytes - taken)
         s[row + at.SWITCH_INDEX] = index

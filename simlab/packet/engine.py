@@ -82,20 +82,31 @@ def lost(s: Ints, port: int, size: int) -> bool:
 
 
 @jit
+def lose_on_link(s: Ints, port: int, packet: int) -> int:
+    """Count and discard a packet that the link lost; return that no port may send for it."""
+    s[port + PORT_LOST] += 1
+    s[port + PORT_LOST_BYTES] += s[packet + PKT_INFO] & SIZE_MASK
+    drop(s, packet)
+    return 0
+
+
+@jit
 def arrive(s: Ints, f: Reals, port: int, entity: int, now: int) -> int:
     """The first packet of a link reaches the far end; return the port that may now send."""
     packet = s[port + PORT_LINK_HEAD]
     following = s[packet + PKT_NEXT]
     s[port + PORT_LINK_HEAD] = following
     schedule(s, entity, s[packet + PKT_NEXT_TIME] if following != 0 else NEVER)
-    if s[port + PORT_TROUBLE] != 0 and lost(s, port, s[packet + PKT_INFO] & SIZE_MASK):
-        s[port + PORT_LOST] += 1
-        s[port + PORT_LOST_BYTES] += s[packet + PKT_INFO] & SIZE_MASK
-        drop(s, packet)
-        return 0
-    came = s[port + PORT_REVERSE]
     info = s[packet + PKT_INFO]
     kind = info & KIND_MASK
+    if s[port + PORT_TROUBLE] != 0 and lost(s, port, info & SIZE_MASK):
+        down = s[port + PORT_TROUBLE] & LINK_DOWN != 0
+        if s[INFINIBAND] == 0 or down:
+            return lose_on_link(s, port, packet)
+        if kind != CREDIT:  # its credit comes back: both ends count blocks (IBTA 7.9.4)
+            credit_received(s, port, info >> PRIORITY_SHIFT & 7, info & SIZE_MASK, now)
+            return lose_on_link(s, port, packet)
+    came = s[port + PORT_REVERSE]
     if kind >= PFC:
         if kind == CREDIT:
             priority = info >> PRIORITY_SHIFT & 7

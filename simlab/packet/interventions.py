@@ -64,7 +64,7 @@ def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
         sim.dead.discard(cable)
         reroute(sim)
     elif event.what is What.RATE:
-        per_byte = Fraction(8 * PS) / Fraction(event.value)
+        per_byte = Fraction(8 * PS, round(event.value))
         for row in rows:
             whole = per_byte.denominator == 1
             sim.poke(row + at.PORT_PS_BYTE, per_byte.numerator if whole else -1)

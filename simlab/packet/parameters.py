@@ -147,6 +147,7 @@ class NicModel:
     receive_requests: int | None = None
     receive_interval_s: float | None = None
     mtu_bytes: int = 0  # largest IP packet that it takes in; 0: any
+    credits_bytes: int | None = None  # InfiniBand: its receive buffer of each VL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

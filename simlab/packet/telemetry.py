@@ -19,7 +19,7 @@ from simlab.packet.telemetry_host import ethtool, hardware, interface, rdma_port
 from simlab.packet.telemetry_infiniband import swept_port
 from simlab.packet.telemetry_names import Names
 from simlab.packet.telemetry_snapshot import PRIORITIES, Snapshot, snapshot
-from simlab.packet.telemetry_switch import cable, switch_port
+from simlab.packet.telemetry_switch import cable, pool, switch_port
 
 SWITCH_REFRESH_S: Final = 1.0  # FLEX_COUNTER poll of ports and queues
 POLLER: Final = "switch-poller"
@@ -112,6 +112,9 @@ class Telemetry:
         for port, entity in self._interfaces.items():
             readings += switch_port(seen, port, entity, self._incarnation(entity.switch.key))
             self._clear_watermarks(port, seen)
+        for node in self.sim.topology.switches:
+            switch = self.names.switch(node)
+            readings.append(pool(seen, node, switch, self._incarnation(switch.key)))
         self._switch_pass = tuple(readings)
         return self._switch_pass
 

@@ -19,6 +19,7 @@ def swept_port(seen: Snapshot, port: int, entity: Port | Interface, incarnation:
     row = seen.rows[port]
     up = seen.is_up(port)
     rate = seen.rate_bps(port)
+    built = seen.sim.topology.cables[port // 2].rate_bps
     extended = {
         "PortXmitData": int(row[at.PORT_TX_BYTES]),
         "PortRcvData": int(seen.arrived[port, 1]),
@@ -37,7 +38,7 @@ def swept_port(seen: Snapshot, port: int, entity: Port | Interface, incarnation:
         "PortInfo.PortState": ACTIVE if up else DOWN,
         "PortInfo.PortPhysicalState": LINK_UP if up else POLLING,
         "PortInfo.LinkSpeedActive": rate / 8,
-        "PortInfo.LinkWidthActive": LANES,
+        "PortInfo.LinkWidthActive": 1 if rate * LANES <= built else LANES,
     }
     if isinstance(entity, Port):
         values["PortRcvConCtrl.PortPktRcvFECN"] = _of_qps(seen, port, "ce_received")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from collectors.model.entities import Interface, Slot, queue
+from collectors.model.entities import Interface, Slot, Switch, queue
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
 from simlab.packet.telemetry_host import cable_end
@@ -56,6 +56,7 @@ def switch_port(
         ):
             held = {}
             words = {key: seen.queue(port, index, word) for key, word in _QUEUE.items()}
+            words |= _watchdog(seen, port, index)
             put(held, "sonic_db", DRIVER, words)
             yield Reading(queue(interface, index), held, seen.when, incarnation)
         if seen.group(port, index, at.GROUP_MAX) or seen.group(port, index, at.GROUP_DROPPED):
@@ -63,6 +64,22 @@ def switch_port(
             words = {key: seen.group(port, index, word) for key, word in _GROUP.items()}
             put(held, "sonic_db", DRIVER, words)
             yield Reading(Slot(interface, "priority_group", index), held, seen.when, incarnation)
+
+
+def _watchdog(seen: Snapshot, port: int, index: int) -> dict[str, int]:
+    """Return what the PFC watchdog of a queue counts, nothing where there is none."""
+    row = seen.rows[port]
+    if not row[at.PORT_WATCHDOG]:
+        return {}
+    fired = int(row[at.PORT_WATCH_EVENTS]) if row[at.PORT_PAUSE_EPISODES + index] else 0
+    stormed = int(row[at.PORT_WATCH_UNTIL]) >> index & 1
+    return {
+        "PFC_WD_QUEUE_STATS_DEADLOCK_DETECTED": fired,
+        "PFC_WD_QUEUE_STATS_DEADLOCK_RESTORED": fired - stormed,
+        "PFC_WD_QUEUE_STATS_TX_DROPPED_PACKETS": (
+            seen.queue(port, index, at.QUEUE_DROPPED) if fired else 0
+        ),
+    }
 
 
 def _priority(
@@ -80,6 +97,15 @@ def _priority(
     }
     put(held, "sonic_db", DRIVER, values)
     return Reading(Slot(interface, "priority", index), held, seen.when, incarnation)
+
+
+def pool(seen: Snapshot, node: int, switch: Switch, incarnation: str) -> Reading:
+    """Return the watermark of a switch's shared buffer."""
+    row = seen.sim.state.switches + seen.sim.topology.switches.index(node) * at.SWITCH_WORDS
+    held: Values = {}
+    most = seen.sim.word(row + at.SWITCH_MAX)
+    put(held, "sonic_db", DRIVER, {"SAI_BUFFER_POOL_STAT_WATERMARK_BYTES": most})
+    return Reading(Slot(switch, "pool", 0), held, seen.when, incarnation)
 
 
 def cable(seen: Snapshot, port: int, interface: Interface, incarnation: str) -> Reading:

@@ -18,7 +18,7 @@ CNP_DSCP = 48
 SWITCH_MTU = 9100
 DSCP_TO_CLASS = tuple(dscp >> 3 for dscp in range(64))  # the class selectors' own mapping
 _SPREADS = {Spread.ECMP: "static", Spread.FLOWLET: "flowlet", Spread.SPRAY: "per_packet"}
-_STEPS = 15  # IBTA A10.2: the most eager marking threshold
+_STEPS = 15  # IBTA A10.2: marking thresholds from the largest share of the buffer, 1, down
 
 
 def dscp_of(priority: int) -> int:
@@ -77,9 +77,10 @@ def _whole(telemetry: Telemetry, node: int, tier: int, entity: Switch) -> Iterat
 
 def _infiniband(telemetry: Telemetry, entity: Switch) -> Iterator[Setting]:
     link = telemetry.sim.model.infiniband
-    marks = link is not None and link.threshold_bytes > 0
+    marks = 0.0 if link is None else link.threshold_bytes / link.credits_bytes
+    code = min(_STEPS, max(1, round(16 - 16 * marks))) if marks else 0
     yield Setting(entity, "ib_cc_supported", True, WHERE)
-    yield Setting(entity, "ib_cc_threshold", _STEPS if marks else 0, WHERE)
+    yield Setting(entity, "ib_cc_threshold", code, WHERE)
     yield Setting(entity, "ib_cc_marking_rate", link.marking_rate if link else 0, WHERE)
 
 

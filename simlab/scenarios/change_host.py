@@ -163,6 +163,8 @@ def repair_host(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     for node in edit.places.nics(entity):
         slow = {n: bps for n, bps in edit.model.host.slow.items() if n != node}
         edit.model = replace(edit.model, host=replace(edit.model.host, slow=slow))
+        port = edit.places.names.port(node)
+        edit.at_nic(port, lambda nic: replace(nic, credits_bytes=None))
         edit.events = [
             e for e in edit.events if e.host != node or e.what not in (What.DRAIN, What.PAUSE_STORM)
         ]

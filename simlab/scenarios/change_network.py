@@ -47,6 +47,10 @@ def _alpha(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     edit.at_switch(entity, lambda switch: replace(switch, alpha=wanted, xoff_bytes=None))
 
 
+def _alpha_exponent(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
+    _alpha(edit, entity, setting, 2.0 ** number(entity, setting, value))
+
+
 def pfc(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     """PFC priorities of an interface, a switch or a host."""
     if not is_switch_place(entity):
@@ -74,15 +78,24 @@ def trust(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
         return
     table = edit.shown.get((entity, "dscp_to_traffic_class"))
     classes = _classes(table) if value == "dscp" else dict.fromkeys(range(8), 0)
-    edit.at_switch(entity, lambda switch: replace(switch, classes=classes))
+    _classify(edit, entity, classes)
 
 
 def dscp_map(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     """Traffic class of each DSCP, at a switch or interface."""
     if not isinstance(value, tuple) or len(value) <= DATA_DSCP:
         raise ConfigInvalid(str(entity), setting, "must have a place for each DSCP")
-    classes = _classes(value)
-    edit.at_switch(entity, lambda switch: replace(switch, classes=classes))
+    _classify(edit, entity, _classes(value))
+
+
+def _classify(edit: Edit, entity: Entity, classes: dict[int, int]) -> None:
+    """Set the queues of the priorities; a switch has one table for all its ports here."""
+    whole = entity if isinstance(entity, Switch) else _switch_of(edit, entity)
+    edit.at_switch(whole, lambda switch: replace(switch, classes=classes))
+
+
+def _switch_of(edit: Edit, entity: Entity) -> Switch:
+    return edit.places.names.switch(edit.topology.end(edit.places.interface(entity)))
 
 
 def _classes(table: Value | None) -> dict[int, int]:
@@ -194,13 +207,13 @@ def subnet_control(edit: Edit, entity: Entity, setting: str, value: Value) -> No
     form = Form.INFINIBAND if code else Form.OFF
     control = replace(edit.model.congestion, form=form)
     if code and not control.cct:
-        control = replace(control, cct=_CCT, ccti_timer_s=150e-6)
+        control = replace(control, cct=_CCT, ccti_timer_s=20e-6)
     edit.model = replace(
         edit.model, infiniband=replace(link, threshold_bytes=threshold), congestion=control
     )
 
 
-_CCT: Final = tuple(step / 4 for step in range(128))
+_CCT: Final = tuple(step / 16 for step in range(128))
 
 SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = MappingProxyType(
     {
@@ -209,6 +222,7 @@ SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = Mapp
         "kmax_bytes": marking,
         "pmax_ratio": marking,
         "buffer_alpha": _alpha,
+        "buffer_alpha_exponent": _alpha_exponent,
         "pause_threshold_bytes": _of_switch("xoff_bytes"),
         "xoff_bytes": _of_switch("headroom_bytes"),
         "xon_offset_bytes": _of_switch("xon_offset_bytes"),

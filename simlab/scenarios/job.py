@@ -66,6 +66,8 @@ _COLLECTIVES = {
     Pattern.ALL_TO_ALL: Kind.ALL_TO_ALL,
 }
 ALL_TO_ALL_WINDOW = 4
+MAIN_JOB = "job 0 "
+"""How the labels of the messages of the first job begin."""
 
 
 def traffic_of(jobs: Sequence[Job], priorities: Mapping[int, int]) -> Traffic:

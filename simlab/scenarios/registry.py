@@ -8,15 +8,25 @@ from typing import Final
 
 from collectors.model.errors import ConfigInvalid
 from simlab.scenarios.draw import Draw
-from simlab.scenarios.families import config, flow_control, healthy, link
+from simlab.scenarios.families import (
+    balance,
+    config,
+    control_loop,
+    double,
+    flow_control,
+    healthy,
+    host,
+    link,
+    placement,
+)
 from simlab.scenarios.family import Family, seeded
 
+_PARTS: Final = (
+    link, config, flow_control, balance, control_loop, host, placement, double, healthy,
+)  # fmt: skip
+
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
-    {
-        family.name: family
-        for part in (link, config, flow_control, healthy)
-        for family in part.FAMILIES
-    }
+    {family.name: family for part in _PARTS for family in part.FAMILIES}
 )
 
 

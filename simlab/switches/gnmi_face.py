@@ -119,6 +119,11 @@ class GnmiFace:
                 self._neighbour(name, *self.state.neighbours[port])
         if FACES[platform]:
             self.extra["/lldp/state/chassis-id"] = self.state.mac
+        self.put({})
+
+    def put(self, leaves: dict[str, Any]) -> None:
+        """Show more leaves, or other values: path -> value, an object for a whole container."""
+        self.extra |= leaves
         self._extra = [(pack(path), path) for path in self.extra]
 
     def _neighbour(self, port: str, chassis: str, remote: str, name: str) -> None:

@@ -38,6 +38,7 @@ FACES: Final[dict[str, tuple[Row, ...]]] = {
         ("q_packets", CISCO + ".580.1.5.5.1.4.{i}.2.{s}.1", C64),
         ("q_bytes", CISCO + ".580.1.5.5.1.4.{i}.2.{s}.2", C64),
         ("q_drops", CISCO + ".580.1.5.5.1.4.{i}.2.{s}.5", C64),
+        ("q_ecn", CISCO + ".166.1.20.1.1.21.{i}.10{s}.26", C64),
     ),
     "sonic": (
         *_CISCO_PFC,
@@ -111,8 +112,26 @@ class SnmpFace:
             if state.platform == "eos":
                 for slot in range(SLOTS):
                     put(f"{ARISTA}.13.1.9.1.3.{port}.{slot}", ber.INTEGER, 1)
+            if state.platform == "nxos":
+                self._policy(port)
             if port in state.neighbours:
                 self._neighbour(port, *state.neighbours[port])
+
+    def _policy(self, port: int) -> None:
+        """An output policy with a class of eight queues, and WRED below each class."""
+        put, base = self.mib.put, f"{CISCO}.166.1"
+        put(f"{base}.1.1.1.3.{port}", ber.INTEGER, 2)
+        put(f"{base}.1.1.1.4.{port}", ber.INTEGER, port)
+        for slot in range(SLOTS):
+            name = "c-out-8q-q-default" if slot == 0 else f"c-out-8q-q{slot}"
+            put(f"{base}.7.1.1.1.30{slot}", ber.OCTETS, name)
+            for at, kind, config, parent in (
+                (f"{port}.20{slot}", 2, 300 + slot, 100),
+                (f"{port}.10{slot}", 5, 400 + slot, 200 + slot),
+            ):
+                put(f"{base}.5.1.1.2.{at}", G32, config)
+                put(f"{base}.5.1.1.3.{at}", ber.INTEGER, kind)
+                put(f"{base}.5.1.1.4.{at}", G32, parent)
 
     def _neighbour(self, port: int, chassis: str, remote_port: str, name: str) -> None:
         put, at = self.mib.put, f"0.{port}.1"

@@ -110,3 +110,11 @@ def test_a_whole_switch_may_differ(place):
     off = replace(MODEL.switch, ecn=())
     model = replace(MODEL, switch=off) if place is None else replace(MODEL, switches={place: off})
     assert queue_words(run(model), at.QUEUE_MARKED).sum() == 0
+
+
+def test_a_rate_that_is_no_whole_number_is_kept_to():
+    """A third of 100 Gbit/s as a float has a fraction too long for the clock's 64 bits."""
+    sim = Simulation(star(3, rate_bps=100e9 / 3), Model(), incast([0, 1], 2, 10_000_000))
+    sim.run(1e-3)
+    sent = port_rows(sim)[2 * 2 + 1, at.PORT_TX_BYTES] * 8 / 1e-3
+    assert sent == pytest.approx(100e9 / 3, rel=0.02)

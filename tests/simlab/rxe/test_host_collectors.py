@@ -215,3 +215,52 @@ def test_our_statistics_equal_ethtools_and_follow_the_set(nic):
     }
     assert pfc == {"priority/5/netdev/vm/lab0"}
     assert moved["gaps"] == []
+
+
+PLANNED = {
+    "mtu_bytes": 4200,
+    "pfc_priorities": tuple(priority == 3 for priority in range(8)),
+    "dscp_to_priority": tuple({26: 3, 48: 6}.get(dscp, -1) for dscp in range(64)),
+    "priority_to_traffic_class": (0, 0, 0, 3, 0, 0, 6, 0),
+    "ets_algorithm": ("ets", "ets", "ets", "ets", "ets", "ets", "strict", "ets"),
+    "ets_bandwidth_ratio": (0.5, 0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0),
+    "priority_to_buffer": (0, 0, 0, 1, 0, 0, 0, 0),
+    "buffer_bytes": (300_000, 500_000, 0, 0, 0, 0, 0, 0),
+}
+
+
+def settings_of(nic) -> dict:
+    """What our collectors read of lab0, of the knobs that the plan below turns."""
+    told = read(nic, "lab0", "dcb", "netdev")
+    rows = [row for part in ("dcb", "netdev") for row in told[part]["settings"]]
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for entity, name, value in rows
+        if entity.endswith("/lab0") and name in PLANNED
+    }
+
+
+def test_a_rendered_plan_runs_on_the_lab_nic_is_read_back_and_taken_back(nic):
+    from collectors.model.entities import Host, Netdev
+    from collectors.model.facts import Setting
+    from tests.tuner.render.states import step
+    from tuner.advice.plan import DevicePlan
+    from tuner.render.form import render_device
+    from tuner.render.linux import RENDERER
+
+    before, place = settings_of(nic), Netdev("vm", "lab0")
+    assert before.keys() == PLANNED.keys()
+    assert all(before[name] != value for name, value in PLANNED.items())
+    steps = tuple(
+        step(number, place, name, before[name], value)
+        for number, (name, value) in enumerate(PLANNED.items(), 1)
+    )
+    known = tuple(Setting(place, name, value) for name, value in before.items())
+    made = render_device(DevicePlan(Host("vm"), "vm", "linux", steps, known), RENDERER)
+    assert made.missing == ()
+    nic.sh(f"sh -c {shlex.quote(made.apply)}")
+    assert settings_of(nic) == PLANNED
+    assert tool(nic, "dcb -j pfc show dev lab0")["prio_pfc"] == list(PLANNED["pfc_priorities"])
+    nic.sh(f"sh -c {shlex.quote(made.verify)}")
+    nic.sh(f"sh -c {shlex.quote(made.undo)}")
+    assert settings_of(nic) == before
