@@ -70,8 +70,8 @@ def _print(answers: tuple[Answer, ...]) -> None:
     from agent.terminal import console, plain
 
     table = Table(*COLUMNS)
-    for column in (3, 4):
-        table.columns[column].justify = "right"
+    for name in ("s", "values", "LLDP", "set"):
+        table.columns[COLUMNS.index(name)].justify = "right"
     for row in answers:
         table.add_row(
             plain(row.target),
@@ -84,6 +84,20 @@ def _print(answers: tuple[Answer, ...]) -> None:
             SIGNS[row.queues],
             str(row.neighbours),
             str(row.settings),
-            plain(row.error or ", ".join(row.lacks[:4]) + (" ..." if len(row.lacks) > 4 else "")),
+            plain(row.error or _lacks(row.lacks)),
         )
     console().print(table)
+    if any(row.lacks for row in answers):
+        console().print("What is not, by name: --format json", highlight=False)
+
+
+def _lacks(lacks: tuple[str, ...]) -> str:
+    """Return how many things a target lacks for each reason; a single one by its name."""
+    by_reason: dict[str, list[str]] = {}
+    for text in lacks:
+        name, _, reason = text.rpartition(": ")
+        by_reason.setdefault(reason, []).append(name)
+    return "; ".join(
+        f"{len(names)} {reason}" if len(names) > 1 else f"{names[0]}: {reason}"
+        for reason, names in by_reason.items()
+    )
