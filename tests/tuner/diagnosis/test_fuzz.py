@@ -14,11 +14,13 @@ from tests.tuner.fake import Growth, Sample, lab
 from tuner.advice.document import SuggestDocument, suggest_document
 from tuner.advice.recommend import recommend
 from tuner.cli import show
+from tuner.diagnosis.audit.registry import AUDIT
 from tuner.diagnosis.diagnose import diagnose
 from tuner.diagnosis.registry import RULES
 
 METRICS = [*CATALOGUE.values()]
-RULE_IDS = {rule.id for rule in RULES}
+ALL = tuple(dict.fromkeys((*RULES, *AUDIT)))
+RULE_IDS = {rule.id for rule in ALL}
 SETTINGS = (
     "cnp_dscp", "cnp_priority", "dcqcn_np_enabled", "dcqcn_rp_enabled", "dscp_to_priority",
     "ecn_enabled", "forced_tclass", "ib_cc_ccti_increase", "ib_cc_ccti_timer",
@@ -27,7 +29,10 @@ SETTINGS = (
     "job_environment", "kmax_bytes", "kmin_bytes", "mtu_bytes", "pause_rx_enabled",
     "pause_tx_enabled", "pcie_speed_gtps", "pcie_speed_max_gtps", "pcie_width_lanes",
     "pcie_width_max_lanes", "pfc_priorities", "pmax_ratio", "queue_limit_bytes", "queue_rate_bps",
-    "rdma_cm_tclass", "rdma_mtu_bytes", "roce_dscp", "speed_bps",
+    "rdma_cm_tclass", "rdma_mtu_bytes", "roce_dscp", "speed_bps", "fec", "trust",
+    "peer_pfc_priorities", "dscp_to_traffic_class", "priority_to_queue", "pfc_watchdog_enabled",
+    "xoff_bytes", "pfc_cable_length_metres", "ecmp_hash_seed", "ecmp_hash_algorithm",
+    "ecmp_hash_offset", "ecmp_hash_fields",
 )  # fmt: skip
 ATTRIBUTES = ("driver", "link_layer", "netdev", "ib_tier", "ib_oddity")
 NUMBERS = (0, 1, 2, 3, 7, 40, 1000, 1500, 10**6, 25 * 10**9, 2**31, 2**63, 2**64 - 1)
@@ -110,7 +115,7 @@ def check_recommendation(rec):
 def judged(seed):
     made = planted(seed)
     telemetry, fabric = made.telemetry, made.fabric
-    diagnosis = diagnose(telemetry, fabric, RULES)
+    diagnosis = diagnose(telemetry, fabric, ALL)
     broken = [v for v in diagnosis.verdicts for why in v.missing if "does not break" in why]
     assert broken == []
     recommendations = recommend(diagnosis, telemetry, fabric)
