@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _MOST: Final = 8
+_LONG: Final = 3.0  # times the usual step: a longer one is a gap, not a reading's time
 WIDTH: Final = 48
 
 
@@ -54,11 +55,21 @@ def curves_of(window: Window, evidence: Sequence[Evidence]) -> list[Curve]:
 
 
 def sparkline(curve: Curve, since_ns: int, until_ns: int, width: int = WIDTH) -> str:
-    """Return the highest value of each of `width` slices of time as a bar; ' ' where none is."""
+    """Return the highest value of each of `width` slices of time as a bar; ' ' where none is.
+
+    A reading stands for the time since the one before it, unless that is long ago.
+    """
     span = max(until_ns - since_ns, 1)
     place = np.clip((curve.at_ns - since_ns) * width // span, 0, width - 1)
     highest = np.full(width, -np.inf)
     np.maximum.at(highest, place, curve.values)
+    steps = np.diff(curve.at_ns)
+    reach = _LONG * float(np.median(steps)) if len(steps) else 0.0
+    ends = since_ns + (np.arange(width) + 1) * span / width
+    after = np.minimum(np.searchsorted(curve.at_ns, ends), len(curve.at_ns) - 1)
+    wait = curve.at_ns[after] - ends
+    stood = ~np.isfinite(highest) & (wait >= 0) & (wait <= reach) & (ends > curve.at_ns[0])
+    highest[stood] = curve.values[after[stood]]
     top, known = max(float(curve.values.max()), 0.0), np.isfinite(highest)
     level = np.zeros(width, np.int64)
     if top > 0:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+_MOST_NS: Final = 1 << 62  # the year 2116
 _LEFT_OUT: Final = ("schema",)
 
 
@@ -38,12 +40,12 @@ def _section(value: Any, level: int, lines: list[str]) -> None:
 
 
 def _mapping(value: dict[str, Any], level: int, lines: list[str]) -> None:
-    flat = {k: v for k, v in value.items() if _is_flat(v) and k not in _LEFT_OUT and v != ""}
-    lines += [f"- {_words(key)}: {_cell(item)}" for key, item in flat.items()]
+    flat = {k: v for k, v in value.items() if _is_flat(v) and v != [] and k not in _LEFT_OUT}
+    lines += [f"- {_words(key)}: {_said(key, item)}" for key, item in flat.items() if item != ""]
     if flat:
         lines.append("")
     for key, item in value.items():
-        if not _is_flat(item):
+        if key not in flat and key not in _LEFT_OUT:
             lines += [f"{'#' * min(level, 6)} {_words(key)}", ""]
             _section(item, level + 1, lines)
 
@@ -57,11 +59,11 @@ def _records(rows: list[dict[str, Any]], level: int, lines: list[str]) -> None:
         name
         for name in dict.fromkeys(name for row in rows for name in row)
         if all(_is_flat(row.get(name, "")) for row in rows)
-        and any(row.get(name, "") not in ("", None) for row in rows)
+        and any(row.get(name, "") not in ("", None, []) for row in rows)
     ]
     lines.append(f"| {' | '.join(map(_words, names))} |")
     lines.append(f"|{' --- |' * len(names)}")
-    lines += [f"| {' | '.join(_cell(row.get(name, '')) for name in names)} |" for row in rows]
+    lines += [f"| {' | '.join(_said(n, row.get(n, '')) for n in names)} |" for row in rows]
     lines.append("")
 
 
@@ -70,7 +72,7 @@ def _is_flat(value: Any) -> bool:
     if isinstance(value, dict):
         return set(value) == {"entity", "name"}
     if isinstance(value, list):
-        return all(_is_flat(item) for item in value) and bool(value)
+        return all(_is_flat(item) for item in value)
     return True
 
 
@@ -87,5 +89,12 @@ def _cell(value: Any) -> str:
     return safe
 
 
+def _said(name: str, value: Any) -> str:
+    """Return the value of a field; times as a date in UTC."""
+    if name.endswith("_ns") and isinstance(value, int) and 0 < value < _MOST_NS:
+        return datetime.fromtimestamp(value / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return _cell(value)
+
+
 def _words(name: str) -> str:
-    return _cell(name.replace("_", " "))
+    return _cell(name.removesuffix("_ns").replace("_", " "))

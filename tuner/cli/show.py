@@ -150,7 +150,7 @@ def over_time(curves: Sequence[Curve]) -> RenderableType:
     since_ns, until_ns = span_of(curves)
     begin, end = clock(since_ns).split(maxsplit=1)[1], clock(until_ns).split(maxsplit=1)[1]
     table = Table(title=f"Over time, {begin} to {end}", title_justify="left", expand=True)
-    table.add_column("metric", ratio=1)
+    table.add_column("metric", overflow="fold", ratio=1)
     table.add_column("course", no_wrap=True, width=COURSE)
     table.add_column("highest", justify="right", no_wrap=True)
     for curve in curves:
@@ -164,7 +164,7 @@ def level_changes(changes: Changes) -> RenderableType:
     """Return when the evidence changed its level, and after what."""
     table = Table(title="Changes of level", title_justify="left", expand=True)
     table.add_column("at", no_wrap=True)
-    table.add_column("metric", ratio=1)
+    table.add_column("metric", overflow="fold", ratio=1)
     table.add_column("per second", justify="right", no_wrap=True)
     table.add_column("shortly after", ratio=1)
     for change in changes.changes:

@@ -35,6 +35,13 @@ def test_a_burst_is_never_averaged_away():
     assert sparkline(curve(values), 0, 1000 * 10**9, 20).count("█") == 1
 
 
+def test_a_reading_stands_for_the_time_before_it_but_not_for_a_gap():
+    assert sparkline(curve([1, 1, 4], 2 * 10**9), 0, 4 * 10**9, 8) == "▃▃▃▃▃███"
+    times = np.array([0, 1, 2, 3, 4, 20]) * 10**9
+    gap = Curve("m", Host("h"), "", times, np.ones(6))
+    assert 10 <= sparkline(gap, 0, 20 * 10**9, 20).count(" ") <= 13
+
+
 def test_time_without_readings_stays_empty():
     assert sparkline(curve([1, 1]), 0, 8 * 10**9, 8) == "██      "
     assert sparkline(curve([0, 0]), 0, 2 * 10**9, 2) == "▁▁"
@@ -99,6 +106,15 @@ def test_what_a_device_says_is_no_markup():
     assert text.startswith("# x\n")
     assert "| 1\\|2 \\# x |" in text
     assert "\\<b\\>" in text
+
+
+def test_times_are_dates_and_empty_lists_are_no_columns():
+    rows = [{"at_ns": 1_800_000_000 * 10**9, "missing": []}, {"at_ns": 0, "missing": ["x", "y"]}]
+    text = markdown({"schema": "a/b/1", "rows": rows, "none_here": []})
+    assert "| at | missing |" in text
+    assert "2027-01-15 08:00:00 UTC" in text
+    assert "| x, y |" in text
+    assert "## none here\n\nnone" in text
 
 
 PLAIN = st.recursive(
