@@ -53,6 +53,9 @@ def ask(
         if wanted not in known:
             typer.echo(f"fabric-agent: {file}: no target {wanted!r}", err=True)
             raise typer.Exit(2)
+    for target in board.inventory.targets:
+        if target.pushes and target.name in (name or known):
+            typer.echo(f"{target.name}: pushes {', '.join(target.pushes)}: not asked", err=True)
     answers = ask_all(board, tuple(name or known), timeout)
     if form == "json":
         import msgspec

@@ -189,9 +189,11 @@ class Subscriber:
             self._asking = asyncio.create_task(self._read_settings())
 
     async def _read_settings(self) -> None:
+        offered = self.capabilities.encodings if self.capabilities else ()
+        encoding = "JSON" if "JSON" in offered and "JSON_IETF" not in offered else "JSON_IETF"
         while True:
             try:
-                found = await self._client.get(CONFIGURED, "JSON_IETF", config_only=True)
+                found = await self._client.get(CONFIGURED, encoding, config_only=True)
                 text = json.dumps(parse_tree(found))
                 self._configured = parse_configuration("openconfig", text, self._switch, "gnmi get")
             except FabricError as error:

@@ -121,6 +121,8 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         await self._admit(context)
         if self.faults.no_get:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Get is not supported")
+        if request.encoding not in {ENCODINGS[name] for name in self.encodings}:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "no such encoding here")
         wanted = [self._whole(request.prefix, path) for path in request.path]
         return gnmi.GetResponse(notification=list(self._notifications(wanted, request.encoding)))
 

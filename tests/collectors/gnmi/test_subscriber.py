@@ -277,9 +277,11 @@ def test_no_common_encoding_is_said_so(rig):
     assert "offers PROTO, not one of JSON_IETF" in str(error)
 
 
-def test_settings_are_read_beside_the_stream(rig):
+@pytest.mark.parametrize("encodings", [("JSON", "PROTO", "JSON_IETF"), ("JSON", "PROTO")])
+def test_settings_are_read_beside_the_stream(rig, encodings):
     """From single leaves or whole trees; a profile that changes is seen at the next look."""
     made = rig("eos")
+    made.target.encodings = encodings
     profile = "/qos/queue-management-profiles/queue-management-profile[name=ROCE]/wred/uniform"
     queue = "/qos/interfaces/interface[interface-id=Ethernet1/1]/output/queues/queue[name=3]/config"
     leaves = {
