@@ -8,28 +8,12 @@ from collectors.model.entities import Interface, Switch, Wire
 from tuner.diagnosis.load import loads
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.fabric import roles
 
 
 def tiers(telemetry: Telemetry, fabric: FabricView) -> Mapping[Switch, int]:
     """Return the tier of each switch: 0 where hosts hang, one more for each step from there."""
-
-    def found() -> dict[Switch, int]:
-        beside: dict[Switch, set[Switch]] = {}
-        known: dict[Switch, int] = {}
-        for wire in _wires(telemetry, fabric):
-            far = fabric.peer(wire)
-            if isinstance(far, Interface):
-                beside.setdefault(wire.switch, set()).add(far.switch)
-            elif far is not None:
-                known[wire.switch] = 0
-        edge = list(known)
-        while edge:
-            above = {s for switch in edge for s in beside.get(switch, ()) if s not in known}
-            known |= dict.fromkeys(above, known[edge[0]] + 1)
-            edge = list(above)
-        return known
-
-    return once(telemetry, "tiers", found)
+    return once(telemetry, "tiers", lambda: roles.tiers(fabric))
 
 
 def uplinks(telemetry: Telemetry, fabric: FabricView) -> Mapping[Switch, tuple[Interface, ...]]:

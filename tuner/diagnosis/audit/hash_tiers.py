@@ -12,8 +12,9 @@ from collectors.model.entities import Interface, Switch, display
 from collectors.model.facts import Setting
 from tuner.diagnosis.finding import Evidence, Finding, Severity, Verdict
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
+from tuner.diagnosis.tiers import tiers
 from tuner.diagnosis.view import FabricView, Telemetry
-from tuner.fabric.roles import tier_name, tiers
+from tuner.fabric.roles import tier_name
 
 _NAMES: Final = ("ecmp_hash_seed", "ecmp_hash_algorithm", "ecmp_hash_offset", "ecmp_hash_fields")
 _SEED: Final = "ecmp_hash_seed"
@@ -22,7 +23,7 @@ _MANY: Final = 2  # uplinks: with one there is nothing to choose
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Compare the hash settings of each switch with those of the tier above."""
-    known = tiers(fabric)
+    known = tiers(telemetry, fabric)
     up: dict[Switch, dict[Switch, int]] = {}
     for cable in fabric.links():
         for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
