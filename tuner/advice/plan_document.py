@@ -11,7 +11,7 @@ import msgspec
 
 from collectors.model.entities import Entity, display
 from collectors.model.facts import Value
-from tuner.advice.plan import Conflict, DevicePlan, Plan, Refusal, Stage, Step
+from tuner.advice.plan import Alike, Conflict, DevicePlan, Plan, Refusal, Stage, alike
 
 Plain = str | int | float | bool | list[str | int | float | bool] | None
 
@@ -32,12 +32,17 @@ class CheckDocument(msgspec.Struct, frozen=True):
 
 
 class StepDocument(msgspec.Struct, frozen=True):
-    """One change. current is null where it is not visible. recommendation: its id."""
+    """One change. current is null where it is not visible. recommendation: its id.
+
+    number: place in the order of the device. also: places with the very same change, whose
+    numbers follow.
+    """
 
     number: int
     recommendation: str
     knob: str
     scope: PlaceDocument
+    also: list[PlaceDocument]
     current: Plain
     proposed: Plain
     unit: str
@@ -112,15 +117,18 @@ def _stage(stage: Stage) -> StageDocument:
 
 def _device(device: DevicePlan) -> DeviceDocument:
     place = PlaceDocument(str(device.device), device.name)
-    return DeviceDocument(place, device.platform, [_step(step) for step in device.steps])
+    groups = alike(device.steps)
+    return DeviceDocument(place, device.platform, [_step(group) for group in groups])
 
 
-def _step(step: Step) -> StepDocument:
+def _step(group: Alike) -> StepDocument:
+    step = group.first
     return StepDocument(
         step.number,
         step.recommendation,
         step.knob,
         _place(step.scope),
+        [_place(other.scope) for other in group.steps[1:]],
         _plain(step.current),
         _plain(step.proposed),
         step.unit,

@@ -24,7 +24,7 @@ from collectors.model.entities import (
     host_of,
     wire_of,
 )
-from collectors.model.facts import Attribute, Setting, Value
+from collectors.model.facts import Attribute, Setting
 from tuner.advice.knobs import classes, dcqcn, infiniband, jobs, lossless, nic, paths, queues
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import Knob, shown
@@ -289,8 +289,3 @@ def expectation(effect: Effect) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def wanted(plan: Plan) -> dict[tuple[Entity, str], Value]:
-    """Return what every changed setting will be, by place and knob."""
-    return {(s.scope, s.knob): s.proposed for device in plan.devices for s in device.steps}

@@ -92,6 +92,16 @@ def write_out(plan: Plan, texts: Sequence[Rendered], out: Path) -> list[Path]:
     return list(wanted)
 
 
+def left_out(plan: Plan) -> Iterator[str]:
+    """Yield what people must decide: conflicts, and recommendations that the plan refuses."""
+    from collectors.model.entities import display
+
+    for conflict in plan.conflicts:
+        yield f"Conflict: {conflict.why} ({', '.join(conflict.recommendations)})."
+    for row in plan.refused:
+        yield f"Not planned: {row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})."
+
+
 def printed(texts: Sequence[Rendered]) -> Iterator[str]:
     """Yield what to show of the texts where no folder is given."""
     for made in texts:

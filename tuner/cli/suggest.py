@@ -13,7 +13,7 @@ import typer
 from collectors.model.errors import ConfigInvalid
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
-from tuner.cli.rendering import Out, PlanFormat, Render, printed, rendered, write_out
+from tuner.cli.rendering import Out, PlanFormat, Render, left_out, printed, rendered, write_out
 
 if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
@@ -123,6 +123,8 @@ def suggest(
         from tuner.cli import show
 
         show.console().print(show.suggestion(advice.diagnosis, advice.recommendations))
+        for line in left_out(plan):
+            show.console().print(line, markup=False, highlight=False)
     elif answer is PlanFormat.md:
         from tuner.render.markdown import plan_markdown
 

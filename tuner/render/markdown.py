@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from collectors.model.entities import display
-from tuner.advice.knobs.knob import PLATFORMS, shown
+from tuner.advice.knobs.knob import PLATFORMS, Lasts, shown
 from tuner.advice.plan import DevicePlan, Plan, Stage, alike
 from tuner.render.form import Rendered
 
+_LASTS: Final[Mapping[Lasts, str]] = {
+    "running": "What is written is lost at reload or reboot; to keep it",
+    "persistent": "What is written stays; it takes hold with",
+    "next_reset": "What is written stays, and takes hold after a reset",
+    "next_job": "What is written holds for the next start of a job; it belongs in",
+}
 _SHOWN_LINES = 150  # of a device's text
 _SHOWN_DEVICES = 20  # of a ring, by name; the rest is counted
 
@@ -50,6 +57,9 @@ def _stage(stage: Stage) -> Iterator[str]:
 def _device(device: DevicePlan) -> Iterator[str]:
     title = PLATFORMS[device.platform].title if device.platform in PLATFORMS else "unknown language"
     yield from ("", f"## {device.name} ({title})", "")
+    if device.platform in PLATFORMS:
+        platform = PLATFORMS[device.platform]
+        yield from (f"{_LASTS[platform.lasts]}: {platform.keep}.", "")
     yield "| # | knob | place | now | then | disruption |"
     yield "|--:|---|---|---|---|---|"
     groups = alike(device.steps)

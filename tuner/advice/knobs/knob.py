@@ -48,11 +48,6 @@ class Home:
     platform: str
     place: str
 
-    @property
-    def lasts(self) -> Lasts:
-        """How long a value written there lives."""
-        return PLATFORMS[self.platform].lasts
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
