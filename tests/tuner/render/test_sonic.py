@@ -8,6 +8,7 @@ import jsonpatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collectors.model.entities import Interface, Slot
 from collectors.switchconfig.read import parse_configuration
 from tests.tuner.render import states
 from tests.tuner.render.states import LEAF, device, maps, merged, one, parsed, together
@@ -141,8 +142,6 @@ AZURE = {
 
 
 def kmin_plan(*queues, value=400_000):
-    from collectors.model.entities import Interface, Slot
-
     places = [Slot(Interface(LEAF, name), "queue", number) for name, number in queues]
     before = {(place, "kmin_bytes"): 1_048_576 for place in places}
     after = {(place, "kmin_bytes"): value for place in places}
@@ -187,3 +186,24 @@ def rendered_with_gaps(plan):
     made = render_device(plan, RENDERER)
     assert made.apply == made.undo == made.verify.replace("#", "") == ""
     return made
+
+
+def test_a_profile_named_after_its_content_is_never_changed():
+    database = copy.deepcopy(AZURE)
+    database["WRED_PROFILE"]["FT_abc"] = database["WRED_PROFILE"].pop("AZURE_LOSSLESS")
+    for row in database["QUEUE"].values():
+        row["wred_profile"] = "FT_abc"
+    places = [
+        Slot(Interface(LEAF, name), "queue", number)
+        for name, number in (("Ethernet0", 3), ("Ethernet8", 3), ("Ethernet8", 4))
+    ]
+    asked = device(
+        "sonic",
+        {(place, "kmin_bytes"): 1_048_576 for place in places},
+        {(place, "kmin_bytes"): 400_000 for place in places},
+    )
+    made = render_device(with_names(asked, database), RENDERER)
+    after = patched(copy.deepcopy(database), made.files["apply.patch.json"])
+    assert after["WRED_PROFILE"]["FT_abc"] == database["WRED_PROFILE"]["FT_abc"]
+    assert {row["wred_profile"] for row in after["QUEUE"].values()} != {"FT_abc"}
+    assert patched(after, made.files["undo.patch.json"]) == database
