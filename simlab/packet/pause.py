@@ -228,7 +228,8 @@ def unblock(s: Ints, port: int, priority: int, now: int) -> None:
     """Let this priority send again."""
     bits = 1 << priority | 1 << (priority + QP_SHIFT)
     s[port + PORT_PAUSE_END + priority] = NEVER
-    s[port + PORT_WATCH_END + priority] = NEVER
+    if s[port + PORT_WATCH_UNTIL] >> priority & 1 == 0:  # else it is when dropping ends
+        s[port + PORT_WATCH_END + priority] = NEVER
     if s[port + PORT_PAUSED] & bits != 0:
         s[port + PORT_PAUSED] &= ~bits
         s[port + PORT_PAUSE_TIME + priority] += now - s[port + PORT_PAUSE_SINCE + priority]

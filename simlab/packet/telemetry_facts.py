@@ -18,7 +18,7 @@ from collectors.model.reading import Pass
 from simlab.packet.parameters import Form
 from simlab.packet.routing import host_address
 from simlab.packet.simulation import Simulation
-from simlab.packet.telemetry import AgentPass, Telemetry
+from simlab.packet.telemetry import POLLER, AgentPass, Telemetry
 from simlab.packet.telemetry_names import Names
 from simlab.packet.telemetry_switch_facts import DSCP_TO_CLASS, WHERE, dscp_of, switch_facts
 from simlab.packet.traffic import DATA_PRIORITY
@@ -49,7 +49,7 @@ def _passes(telemetry: Telemetry) -> Iterator[AgentPass]:
             yield AgentPass(host, "netdev", Pass(facts=_netdevs(sim, names, nodes)))
         yield AgentPass(host, "lldp", Pass(facts=_links(sim, names, nodes)))
         yield AgentPass(host, "queue_pairs", Pass(facts=_queue_pairs(sim, names, set(nodes))))
-    yield AgentPass("switch-poller", "config_db", Pass(facts=switch_facts(telemetry)))
+    yield AgentPass(POLLER, "config_db", Pass(facts=switch_facts(telemetry)))
 
 
 def _address(node: int) -> str:
@@ -163,14 +163,19 @@ def _links(sim: Simulation, names: Names, nodes: list[int]) -> Facts:
 
 
 def _queue_pairs(sim: Simulation, names: Names, nodes: set[int]) -> Facts:
-    pairs = tuple(
-        QueuePairFact(
-            names.device(one.src), 1, one.src_qp, one.dst_qp, "RC", "RTS",
-            job=sim.traffic.name, local_address=_address(one.src),
-            remote_address=_address(one.dst), udp_source_port=one.sport,
-            tclass=dscp_of(one.priority) << 2,
-        )
-        for one in sim.traffic.connections
-        if one.src in nodes
-    )  # fmt: skip
-    return Facts(queue_pairs=pairs)
+    """Return the queue pairs of both ends: an agent cannot tell who of the two sends."""
+    pairs = []
+    for one in sim.traffic.connections:
+        ends = ((one.src, one.src_qp), (one.dst, one.dst_qp))
+        for (here, own), (there, other) in (ends, ends[::-1]):
+            if here not in nodes:
+                continue
+            pairs.append(
+                QueuePairFact(
+                    names.device(here), 1, own, other, "RC", "RTS",
+                    job=sim.traffic.name, local_address=_address(here),
+                    remote_address=_address(there), udp_source_port=one.sport,
+                    tclass=dscp_of(one.priority) << 2,
+                )
+            )  # fmt: skip
+    return Facts(queue_pairs=tuple(pairs))

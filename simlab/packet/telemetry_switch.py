@@ -10,6 +10,7 @@ from collectors.model.reading import Reading
 from simlab.packet import layout as at
 from simlab.packet.telemetry_host import cable_end
 from simlab.packet.telemetry_snapshot import PRIORITIES, PS_PER_S, Snapshot, Values, put
+from simlab.packet.traffic import DATA_PRIORITY
 
 DRIVER: Final = "sonic"
 _QUEUE: Final = {
@@ -51,9 +52,10 @@ def switch_port(
     yield Reading(interface, held, seen.when, incarnation)
     for index in PRIORITIES:
         yield _priority(seen, port, interface, index, incarnation)
-        if seen.queue(port, index, at.QUEUE_TX_PACKETS) or seen.queue(
+        used = seen.queue(port, index, at.QUEUE_TX_PACKETS) + seen.queue(
             port, index, at.QUEUE_DROPPED
-        ):
+        )
+        if used or index == DATA_PRIORITY:
             held = {}
             words = {key: seen.queue(port, index, word) for key, word in _QUEUE.items()}
             words |= _watchdog(seen, port, index)

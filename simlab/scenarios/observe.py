@@ -12,7 +12,7 @@ from collectors.model.facts import Facts, Setting
 from collectors.model.reading import Pass, Reading
 from simlab.packet.interventions import run_with_events
 from simlab.packet.simulation import Simulation
-from simlab.packet.telemetry import AgentPass, Telemetry
+from simlab.packet.telemetry import POLLER, AgentPass, Telemetry
 from simlab.packet.telemetry_facts import fact_passes
 from simlab.packet.telemetry_snapshot import Values, put
 from simlab.packet.telemetry_switch_facts import WHERE
@@ -46,19 +46,19 @@ def passes(draw: Draw, *, start_ns: int = START_NS) -> Iterator[AgentPass]:
 def _facts(draw: Draw, telemetry: Telemetry) -> Iterator[AgentPass]:
     """Yield facts in which the shown settings replace those of the plan or stand beside them."""
     shown = {(change.entity, change.setting): change for change in draw.shown}
+    placed = set()
     for one in fact_passes(telemetry):
         facts = one.seen.facts or Facts()
-        known = {setting.entity for setting in facts.settings}
-        kept = [s for s in facts.settings if (s.entity, s.name) not in shown]
-        own = [c for c in shown.values() if c.entity in known]
-        kept += [_setting(change) for change in own]
-        for change in own:
-            del shown[change.entity, change.setting]
-        yield replace(one, seen=Pass(facts=replace(facts, settings=tuple(kept))))
-    if shown:
-        rest = tuple(_setting(change) for change in shown.values())
+        told = tuple(
+            _setting(shown[key]) if (key := (s.entity, s.name)) in shown else s
+            for s in facts.settings
+        )
+        placed |= {(s.entity, s.name) for s in told}
+        yield replace(one, seen=Pass(facts=replace(facts, settings=told)))
+    rest = tuple(_setting(change) for key, change in shown.items() if key not in placed)
+    if rest:
         now = telemetry.when().at_ns
-        yield AgentPass("switch-poller", "config", Pass(facts=Facts(settings=rest)), now)
+        yield AgentPass(POLLER, "config", Pass(facts=Facts(settings=rest)), now)
 
 
 def _setting(change: Change) -> Setting:
@@ -79,7 +79,7 @@ class _Ticks:
             held: Values = {}
             put(held, one.via, one.driver, {one.key: self._counts[index]})  # type: ignore[arg-type]
             who = getattr(one.entity, "host", "") or getattr(
-                getattr(one.entity, "device", None), "host", "switch-poller"
+                getattr(one.entity, "device", None), "host", POLLER
             )
             reading = Reading(one.entity, held, telemetry.when(), f"{telemetry.boot_id}:{who}")
             yield AgentPass(str(who), one.collector, Pass((reading,)))

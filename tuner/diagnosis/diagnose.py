@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from collectors.model.entities import Entity
+from tuner.diagnosis.connections import senders_by_receiver
 from tuner.diagnosis.finding import (
     SECTIONS,
     SEVERITIES,
@@ -20,6 +21,8 @@ from tuner.diagnosis.rule import AnyRule, HostRule
 from tuner.diagnosis.view import FabricView, Telemetry
 
 SURE: Final = 0.7  # confidence below which a finding waits behind the sure ones of later sections
+_TRAVELS: Final = frozenset({"loss-on-path", "ack-timeouts", "ack-loss"})
+"""Symptoms of loss: whoever talks to a port that loses packets has them, too."""
 
 
 def diagnose(telemetry: Telemetry, fabric: FabricView, rules: Iterable[AnyRule]) -> Diagnosis:
@@ -32,7 +35,7 @@ def diagnose(telemetry: Telemetry, fabric: FabricView, rules: Iterable[AnyRule])
     """
     verdicts = tuple(_judge(rule, telemetry, fabric) for rule in rules)
     findings = [finding for verdict in verdicts for finding in verdict.findings]
-    caused = _with_causes(findings, Spots(fabric))
+    caused = _with_causes(findings, Spots(fabric, senders_by_receiver(telemetry)))
     ordered = sorted(fold(caused, fabric, _urgency), key=_urgency)
     return Diagnosis(telemetry.since_ns, telemetry.until_ns, tuple(ordered), verdicts)
 
@@ -66,7 +69,7 @@ def _with_causes(findings: list[Finding], spots: Spots) -> list[Finding]:
         (finding.id, effect)
         for finding in findings
         for rule, place in finding.explains
-        for spot in spots.of(place)
+        for spot in (spots.at_partners(place) if rule in _TRAVELS else spots.around(place))
         for effect in at.get((rule, spot), ())
         if effect != finding.id
     }

@@ -93,6 +93,17 @@ def are_counted(telemetry: Telemetry) -> bool:
     )
 
 
+def drops_at_all(telemetry: Telemetry) -> bool | None:
+    """Tell whether anything is dropped or damaged; None unless queues, groups and links count."""
+    counted = [
+        telemetry.growth_all(metric.name).values()
+        for metric in (interface.QUEUE_DROPS, switch.GROUP_DROPS, interface.RX_ERRORS)
+    ]
+    if any(growth.total > 0 for grown in counted for growth in grown):
+        return True
+    return False if all(counted) else None
+
+
 def losses_behind(place: Entity) -> list[tuple[str, Entity]]:
     """Return the findings that packets dropped at a wire explain there."""
     return [(rule, place) for rule in ("queue-drops", "loss-on-path", "ack-timeouts")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,6 +133,11 @@ def marks_enough(telemetry: Telemetry, wire: Wire) -> bool | None:
     """Tell whether an egress marks in earnest, None where marks are not counted."""
     share = marked_share(telemetry, wire)
     return None if share is None else share >= FEW_MARKS
+
+
+def late(fabric: FabricView, victims: Iterable[Wire]) -> list[tuple[str, Entity]]:
+    """Return the timeouts that a pause explains at those who wait."""
+    return [("ack-timeouts", as_port(fabric, victim)) for victim in victims]
 
 
 def as_port(fabric: FabricView, wire: Wire) -> Entity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeVar
 
 from collectors.model.catalogue import ip, rdma
@@ -13,9 +14,11 @@ from collectors.model.entities import (
     Host,
     Interface,
     Link,
+    Netdev,
     Port,
     QueuePair,
     Slot,
+    Switch,
     Wire,
     display,
     link,
@@ -133,7 +136,15 @@ def ecn_received(telemetry: HostTelemetry, fabric: FabricView, port: Port) -> Ec
 class Spots:
     """Which findings are about one place: a cable and its ends, a port and its interface."""
 
-    def __init__(self, fabric: FabricView) -> None:
+    def __init__(
+        self, fabric: FabricView, senders: Mapping[Port, Iterable[Port]] = MappingProxyType({})
+    ) -> None:
+        self._fabric = fabric
+        self._partners: dict[Entity, set[Port]] = {}
+        for receiver, sending in senders.items():
+            for sender in sending:
+                self._partners.setdefault(receiver, set()).add(sender)
+                self._partners.setdefault(sender, set()).add(receiver)
         self._wires: dict[Entity, list[Entity]] = {}
         for port in fabric.ports():
             wire = fabric.attached(port)
@@ -151,6 +162,32 @@ class Spots:
                 return self.of(device)
             case _:
                 return {entity, *self._wires.get(entity, ())}
+
+    def around(self, entity: Entity) -> set[Entity]:
+        """Return the same and, of a host's wires, the switch's end: what is wrong shows there."""
+        found = self.of(entity)
+        if isinstance(entity, Slot | Interface | Link | Switch):
+            return found
+        peers = [self._fabric.peer(wire) for wire in found if isinstance(wire, Netdev | Port)]
+        return found | {peer for peer in peers if peer is not None}
+
+    def at_partners(self, entity: Entity) -> set[Entity]:
+        """Return the same and the spots of all ports that exchange data with those there."""
+        found = self.around(entity)
+        ports: set[Entity] = set()
+        for spot in found:
+            ports |= self._ports_at(spot)
+        partners = {partner for port in ports for partner in self._partners.get(port, ())}
+        return found.union(*(self.of(port) for port in partners))
+
+    def _ports_at(self, spot: Entity) -> set[Entity]:
+        if isinstance(spot, Port):
+            return {spot}
+        far = self._fabric.peer(spot) if isinstance(spot, Interface) else spot
+        if isinstance(far, Netdev):
+            port = self._fabric.port_of(far)
+            return set() if port is None else {port}
+        return {far} if isinstance(far, Port) else set()
 
 
 def majority(values: Mapping[K, Value]) -> Value | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 
 from collectors.model.entities import Entity, Interface, Slot, Switch, queue
+from simlab.packet.parameters import Form
 from simlab.packet.telemetry_switch_facts import DATA_DSCP, DSCP_TO_CLASS, SWITCH_MTU
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios.draw import Change, Draw
@@ -134,8 +136,14 @@ def _pfc_off(choose: Callable[[Draw, Random], list[Interface]]) -> Make:
 
 
 def hot_draw(rng: Random) -> Draw:
-    """Draw an incast that pauses its senders, for small buffers, past a training job."""
-    ground = contended_clos(rng, buffer_mib=1.5)
+    """Draw an incast past a training job where, on purpose, PFC alone holds senders back."""
+    ground = contended_clos(rng, buffer_mib=2.0)
+    model = replace(
+        ground.model,
+        congestion=replace(ground.model.congestion, form=Form.OFF),
+        switch=replace(ground.model.switch, ecn=()),
+    )
+    ground = replace(ground, model=model)
     train, gather = contended(ground, rng)
     return ground.draw(gather, train)
 

@@ -110,7 +110,7 @@ def _everywhere(draw: Draw, wrong: dict[str, float]) -> dict[str, list[Change]]:
 
 def _slow_recovery(rng: Random) -> Draw:
     """Increase steps that are far too small for the speed."""
-    ground = contended_clos(rng)
+    ground = contended_clos(rng, buffer_mib=24.0)
     train, gather = contended(ground, rng)
     sound = ground.draw(gather, train)
     usual = sound.plan.model.congestion.dcqcn
@@ -127,7 +127,7 @@ def _saturated(rng: Random) -> Draw:
     ground = contended_clos(rng, buffer_mib=24.0)
     train, gather = contended(ground, rng)
     sound = ground.draw(train, replace(gather, qps=8), busy=0.95)
-    weak = _marking(sound, kmin_bytes=4.0, kmax_bytes=8.0, pmax_ratio=0.01)
+    weak = _marking(sound, kmax_bytes=1.5, pmax_ratio=0.02)
     egress = receiver_egress(sound)
     places = places_of(sound)
     right = [

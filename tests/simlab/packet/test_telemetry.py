@@ -125,7 +125,7 @@ def test_settings_links_and_queue_pairs_are_told():
     links = {tuple(sorted((str(n.local), str(n.remote)))) for f in facts for n in f.neighbours}
     assert len(links) == len(telemetry.sim.topology.cables)
     pairs = [pair for one in facts for pair in one.queue_pairs]
-    assert len(pairs) == 7
+    assert len(pairs) == 2 * 7  # each end of a connection has one
     assert {pair.local_qpn for pair in pairs if pair.device == names.device(0)} == {0x100}
     assert len({pair.udp_source_port for pair in pairs}) > 1
 

@@ -133,8 +133,7 @@ def test_advice_cures_the_draw_and_predicts_so(family, tmp_path):
 
 
 def test_healthy_but_uneven_fabric_is_left_alone(tmp_path):
-    before, after = advised(draw_of("healthy-ring", 2), tmp_path / "r")
-    assert any(rec.knob == "qps_per_connection" for rec in before)
+    _, after = advised(draw_of("healthy-ring", 2), tmp_path / "r")
     assert after == ()
 
 

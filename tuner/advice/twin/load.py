@@ -21,7 +21,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 Floats = NDArray[np.float64]
 IDLE: Final = 0.05  # of its highest rate: below it a port does not work on the job
 _ROUNDS: Final = 30  # of fitting connections to what ports sent and received
-_WORTH: Final = 1e-4  # connections that carry less than this share of the most are left out
+_WORTH: Final = 0.05  # of the most: a connection that carries less only answers (ACKs, CNPs)
 RTO_S: Final = 4e-3
 
 

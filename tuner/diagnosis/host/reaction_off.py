@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, data_classes, each_port
+from tuner.diagnosis.host.roce_port import RocePort, data_classes, each_port, roce_ports
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
+FLEET: Final = 3  # hosts that must agree before it is called a choice
 _SIDES: Final = {"dcqcn_rp_enabled": "reaction point", "dcqcn_np_enabled": "notification point"}
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Look at both sides of DCQCN in the priorities that RoCE data uses."""
+    on_purpose = _nowhere_on(telemetry)
 
     def judge_port(roce: RocePort) -> list[Finding] | None:
         priorities = _used(telemetry, roce)
@@ -24,10 +27,22 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             bits = setting.value if isinstance(setting.value, tuple) else ()
             off = sorted(p for p in priorities if p < len(bits) and not bits[p])
             if off:
-                return [_finding(rule, roce, name, off)]
+                finding = _finding(rule, roce, name, off)
+                return [replace(finding, severity="info") if on_purpose else finding]
         return []
 
     return each_port(rule, telemetry, judge_port, "DCQCN enable bits and the class of the data")
+
+
+def _nowhere_on(telemetry: HostTelemetry) -> bool:
+    """Tell whether no reaction point of several hosts is on: a fabric that does without."""
+    known = {
+        roce.port.device.host: setting.value
+        for roce in roce_ports(telemetry)
+        if (setting := roce.settings.get("dcqcn_rp_enabled")) is not None
+    }
+    off = all(isinstance(bits, tuple) and not any(bits) for bits in known.values())
+    return len(known) >= FLEET and off
 
 
 def _finding(rule: HostRule, roce: RocePort, name: str, off: list[int]) -> Finding:

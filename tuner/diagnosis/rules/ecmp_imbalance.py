@@ -11,6 +11,7 @@ from collectors.model.entities import Interface, Switch, Wire, display
 from tuner.diagnosis.connections import flows_leaving
 from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.flow import marked_share
 from tuner.diagnosis.load import Loads, loads
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
@@ -23,6 +24,7 @@ MIN_LOAD: Final = 0.5  # of the fullest uplink's rate: below it nobody suffers
 MIN_EXCESS: Final = 1.3  # fullest over mean
 SLACK: Final = 0.8  # of the mean: an uplink this empty shows room that the hash leaves unused
 FULL: Final = 0.85
+FEW_MARKS: Final = 0.005  # of its packets: an uplink that marks fewer is not congested
 _UNLIKELY: Final = 0.01
 
 
@@ -39,7 +41,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         if len(group) < MIN_LINKS:
             continue
         judged = True
-        finding = _uneven(rule, switch, group, known, flows.get(switch), fabric)
+        finding = _uneven(rule, telemetry, switch, group, known, flows.get(switch), fabric)
         if finding is not None:
             findings.append(finding)
     missing = () if judged else (f"bytes sent by {MIN_LINKS} uplinks of one switch",)
@@ -61,6 +63,7 @@ def _heavy(switch: Switch, known: Loads, fabric: FabricView) -> list[Wire]:
 
 def _uneven(
     rule: Rule,
+    telemetry: Telemetry,
     switch: Switch,
     group: Mapping[Interface, float],
     known: Loads,
@@ -74,6 +77,9 @@ def _uneven(
     if excess < MIN_EXCESS or group[emptiest] > SLACK * mean or group[fullest] < MIN_LOAD:
         return None
     hot = [wire for wire in ranked if group[wire] >= MIN_EXCESS * mean]
+    # Uneven is no harm in itself: an uplink that neither marks nor fills holds nobody up.
+    full = group[fullest] >= FULL
+    holds_up = full or any((marked_share(telemetry, wire) or 0.0) >= FEW_MARKS for wire in hot)
     chance, counted = "", []
     if flows:
         spread = imbalance(np.array(list(group.values())), flows)
@@ -92,8 +98,8 @@ def _uneven(
     return found(
         rule,
         switch,
-        "critical" if group[fullest] >= FULL else "warning",
-        0.85 if group[fullest] >= FULL else 0.75,
+        "critical" if full else "warning" if holds_up else "info",
+        0.85 if full else 0.75,
         f"the uplinks of {display(switch)} are loaded unevenly: {names(hot, 3)} carry up to "
         f"{excess:.1f} times the mean, {display(emptiest)} {group[emptiest] / mean:.1f} times"
         f"{chance}",

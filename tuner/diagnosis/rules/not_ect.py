@@ -6,11 +6,16 @@ from typing import Final
 
 from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Port, display
+from tuner.diagnosis.connections import senders_by_receiver
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import cable_of, ecn_received, egress_to, names, senders_to
+from tuner.diagnosis.place import cable_of, ecn_received, egress_to, far_end, names, senders_to
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
+CODEPOINT: Final = "roce_ecn_codepoint"
+_EFFECTS: Final = (
+    "pfc-before-ecn", "incast", "pause-root", "queue-drops", "path-marks", "marking-saturated",
+)  # fmt: skip
 MIN_PACKETS: Final = 200  # at a receiver of data
 MIN_ANSWERS: Final = 10  # at a sender, which hears little more than acknowledgements
 MIN_SHARE: Final = 0.10
@@ -35,12 +40,44 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             receivers.append(port)
     if receivers and not _marking_somewhere(telemetry):
         missing.add("ECN settings of the switch queues")
+    odd = _without_codepoint(telemetry)
+    findings += [_set_so(rule, telemetry, fabric, port) for port in odd]
     for receiver in _data_receivers(telemetry, receivers):
         finding = _judge_receiver(rule, telemetry, fabric, receiver, shares)
         if finding is not None:
             findings.append(finding)
-    judged = bool(shares) and not (receivers and missing)
+    judged = bool(odd) or (bool(shares) and not (receivers and missing))
     return verdict(rule, findings, judged=judged, missing=sorted(missing))
+
+
+def _without_codepoint(telemetry: Telemetry) -> list[Port]:
+    """Return the ports that are set to send without ECT where most others are not."""
+    known = {
+        port: setting.value
+        for port, setting in telemetry.setting_all(CODEPOINT).items()
+        if isinstance(port, Port) and isinstance(setting.value, int)
+    }
+    capable = sum(1 for value in known.values() if value)
+    return [port for port, value in known.items() if not value] if 2 * capable > len(known) else []
+
+
+def _set_so(rule: Rule, telemetry: Telemetry, fabric: FabricView, port: Port) -> Finding:
+    setting = telemetry.settings(port)[CODEPOINT]
+    receivers = [
+        receiver for receiver, senders in senders_by_receiver(telemetry).items() if port in senders
+    ]
+    ends = [end for receiver in receivers if (end := far_end(fabric, receiver)) is not None]
+    return found(
+        rule,
+        port,
+        "critical",
+        0.9,
+        f"{display(port)} sends RoCE data without ECT, most others with: queues that mark the "
+        f"others let it grow until they pause or drop, and it never slows down",
+        [Evidence(CODEPOINT, port, str(setting.value), note=setting.where)],
+        affected=[port, *receivers],
+        explains=[(effect, end) for end in ends for effect in _EFFECTS],
+    )
 
 
 def _judge_receiver(

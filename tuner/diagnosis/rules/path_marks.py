@@ -6,7 +6,8 @@ from typing import Final
 
 from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Entity, Port, display
-from tuner.diagnosis.finding import Evidence, Verdict
+from tuner.diagnosis.finding import Evidence, Severity, Verdict
+from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import ecn_received, egress_to, far_end
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -35,11 +36,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 growth = telemetry.growth(metric.name, queue)
                 if growth is not None:
                     evidence.append(grew(metric, queue, growth))
+        severity: Severity = "critical" if share > CRITICAL_SHARE else "warning"
+        if severity == "warning" and _holds(telemetry, fabric, port):
+            severity = "info"
         findings.append(
             found(
                 rule,
                 subject,
-                "critical" if share > CRITICAL_SHARE else "warning",
+                severity,
                 0.85 if queue is not None else 0.7,
                 f"the egress towards {display(port)} is congested: {share:.1%} of the packets "
                 "that arrive there are marked",
@@ -49,6 +53,19 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         )
     missing = () if judged else ("packets received by ECN field, of a NIC or its interface",)
     return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _holds(telemetry: Telemetry, fabric: FabricView, port: Port) -> bool:
+    """Tell whether marking does what it is for: CNPs are sent, and nobody is paused or dropped."""
+    sent = telemetry.growth(rdma.CNP_TX.name, port)
+    egress = far_end(fabric, port)
+    if sent is None or sent.total <= 0 or egress is None:
+        return False
+    queue = egress_to(fabric, telemetry, port)
+    drops = telemetry.growth(interface.QUEUE_DROPS.name, queue) if queue is not None else None
+    if drops is not None and drops.total > 0:
+        return False
+    return all(root.wire != egress for root in pause_roots(telemetry, fabric))
 
 
 def _marked(

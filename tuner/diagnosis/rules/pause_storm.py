@@ -9,7 +9,7 @@ from collectors.model.catalogue import ethernet
 from collectors.model.entities import Netdev, display, wire_of
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.flow import pfc_flows
-from tuner.diagnosis.pause_roots import STORM_SHARE, as_port, is_storm, pause_roots
+from tuner.diagnosis.pause_roots import STORM_SHARE, as_port, is_storm, late, pause_roots
 from tuner.diagnosis.place import names, only_software_rdma
 from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -33,6 +33,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             affected=[as_port(fabric, victim) for victim in root.victims],
             explains=[
                 *((name, root.wire) for name in ("pause-root", "slow-receiver", "ack-timeouts")),
+                *late(fabric, root.victims),
                 *((name, root.egress) for name in ("watchdog-fired", "queue-drops", "path-marks")),
             ],
         )

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Entity, Slot, display, queue, wire_of
-from collectors.model.facts import Value
+from collectors.model.entities import Entity, Interface, Slot, Switch, display, queue, wire_of
+from collectors.model.facts import Setting, Value
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.load import loads
@@ -19,6 +19,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 
 ENABLED: Final = "ecn_enabled"
 MIN_LOAD: Final = 0.3  # of line rate: a queue that hardly carries anything need not mark
+_OWN: Final = ("xoff_bytes", "reserved_buffer_bytes")  # of each group, off the shared buffer
 _REACTION: Final = "dcqcn_rp_enabled"
 
 
@@ -31,9 +32,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     missing: set[str] = set()
     if not flows:
         missing.add("PFC pause time or frames of a priority")
+    without = _is_without(telemetry)
     for root in pause_roots(telemetry, fabric):
-        if root.kind == "congested_egress":
-            finding = _judge_egress(rule, telemetry, root, missing)
+        if root.kind == "congested_egress" and not without:
+            finding = _judge_egress(rule, telemetry, fabric, root, missing)
             if finding is not None:
                 findings.append(finding)
     findings += _off(rule, telemetry, fabric, {finding.subject for finding in findings})
@@ -41,8 +43,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     return verdict(rule, findings, judged=judged, missing=sorted(missing))
 
 
+def _is_without(telemetry: Telemetry) -> bool:
+    """Tell whether no queue marks and no host reacts: a fabric that relies on PFC on purpose."""
+    marking = telemetry.setting_all(ENABLED).values()
+    reacting = telemetry.setting_all(_REACTION).values()
+    told = bool(marking) and bool(reacting)
+    return told and not any(_any(setting.value) for setting in (*marking, *reacting))
+
+
 def _judge_egress(
-    rule: Rule, telemetry: Telemetry, root: PauseRoot, missing: set[str]
+    rule: Rule, telemetry: Telemetry, fabric: FabricView, root: PauseRoot, missing: set[str]
 ) -> Finding | None:
     settings = egress_settings(telemetry, root.wire, root.priority)
     enabled = settings.get("ecn_enabled")
@@ -51,7 +61,8 @@ def _judge_egress(
         missing.add(f"ECN marks or ECN setting of {display(root.wire)}")
         return None
     off = enabled is not None and not enabled.value
-    if not off and marking is not False:
+    high = None if off else _kmin_is_above(telemetry, fabric, root)
+    if not off and (marking or high is False or (marking is None and high is None)):
         return None
     evidence = list(root.evidence)
     for name in ("ecn_enabled", "kmin_bytes", "kmax_bytes", "pmax_ratio"):
@@ -75,6 +86,43 @@ def _judge_egress(
         affected=root.victims,
         explains=[("pause-root", root.wire), ("incast", root.wire)],
     )
+
+
+def _kmin_is_above(telemetry: Telemetry, fabric: FabricView, root: PauseRoot) -> bool | None:
+    """Tell whether PFC stops the peers before the queue is as long as Kmin; None where unknown.
+
+    With m ports of a switch sending to one egress, each pauses at alpha of the free shared buffer
+    F, that is when m·alpha·F/(1 + m·alpha) bytes wait (Zhu et al., SIGCOMM'15, section 4).
+    """
+    wire = root.wire
+    kmin = _number(egress_settings(telemetry, wire, root.priority).get("kmin_bytes"))
+    if not isinstance(wire, Interface) or kmin is None:
+        return None
+    pool = _number(telemetry.settings(wire.switch).get("pool_size_bytes"))
+    groups = [
+        telemetry.settings(Slot(end, "priority_group", root.priority))
+        for end in _ends_of(telemetry, wire.switch)
+    ]
+    alphas = [a for group in groups if (a := _number(group.get("buffer_alpha"))) is not None]
+    if pool is None or not alphas:
+        return None
+    taken = sum(_number(group.get(name)) or 0.0 for group in groups for name in _OWN)
+    peers = [fabric.peer(victim) for victim in root.victims]
+    here = [p for p in peers if isinstance(p, Interface) and p.switch == wire.switch]
+    share = min(alphas) * max(1, len(here))
+    return kmin > share / (1 + share) * max(0.0, pool - taken)
+
+
+def _ends_of(telemetry: Telemetry, switch: Switch) -> list[Interface]:
+    """Return the interfaces of a switch of which a priority group is known."""
+    slots = telemetry.setting_all("buffer_alpha")
+    ends = (slot.parent for slot in slots if isinstance(slot, Slot))
+    return list(dict.fromkeys(e for e in ends if isinstance(e, Interface) and e.switch == switch))
+
+
+def _number(setting: Setting | None) -> float | None:
+    known = setting is not None and isinstance(setting.value, (int, float))
+    return float(setting.value) if setting is not None and known else None  # type: ignore[arg-type]
 
 
 def _off(

@@ -7,6 +7,7 @@ from typing import Final
 from collectors.model.catalogue import interface
 from tuner.diagnosis.finding import Verdict
 from tuner.diagnosis.flow import pfc_flows
+from tuner.diagnosis.pause_roots import late
 from tuner.diagnosis.place import names, only_software_rdma
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.stall_graph import DEADLOCK
@@ -48,7 +49,8 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                         (name, wire)
                         for wire in cycle
                         for name in ("pause-root", "watchdog-fired", "queue-drops", "path-marks")
-                    ],
+                    ]
+                    + late(fabric, flow.graph.stalled),
                 )
             )
     missing = () if flows else ("PFC pause time or frames of a priority",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from statistics import median
 from typing import Final
 
@@ -10,6 +11,7 @@ from collectors.model.entities import Entity, Interface, Link, Slot, Wire, displ
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.place import interface_of, unequal_ends
 from tuner.diagnosis.rule import Rule, found, verdict
+from tuner.diagnosis.tiers import tiers
 from tuner.diagnosis.view import FabricView, Telemetry
 
 SLOW: Final = 0.6  # of the median of its like
@@ -45,22 +47,29 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
 def _groups(
     telemetry: Telemetry, fabric: FabricView, speeds: dict[Entity, float]
 ) -> tuple[list[dict[Entity, float]], bool]:
-    """Return interfaces of one switch that face hosts, with their rate, three or more each."""
+    """Return interfaces that are alike, with their rate, three or more each.
+
+    Those of one switch that face hosts are, and all those that lead from one tier to another.
+    """
     rated: dict[Entity, float] = dict(speeds)
     for slot, setting in telemetry.setting_all(RATE).items():
         if isinstance(slot, Slot) and isinstance(setting.value, (int, float)):
             rated.pop(slot.parent, None)
             rated[slot] = float(setting.value)
-    by_switch: dict[Entity, dict[Entity, float]] = {}
+    by_likeness: dict[Hashable, dict[Entity, float]] = {}
+    level = tiers(telemetry, fabric)
     for entity, rate in rated.items():
         interface = interface_of(entity)
         if interface is None or not rate:
             continue
         far = fabric.peer(interface)
-        if far is None or isinstance(far, Interface):
+        if far is None:
             continue
-        by_switch.setdefault(interface.switch, {})[entity] = rate
-    groups = [members for members in by_switch.values() if len(members) >= 3]
+        like: Hashable = interface.switch
+        if isinstance(far, Interface):
+            like = (level.get(interface.switch), level.get(far.switch))
+        by_likeness.setdefault(like, {})[entity] = rate
+    groups = [members for members in by_likeness.values() if len(members) >= 3]
     return groups, bool(groups)
 
 
@@ -89,15 +98,23 @@ def _odd(
         place,
         "critical",
         0.9,
-        f"{display(place)} runs at {_gbps(rate)}, its like on the same switch at {_gbps(usual)}",
+        f"{display(place)} runs at {_gbps(rate)}, its like at {_gbps(usual)}",
         [
             Evidence(name, slot, rate, "bps", f">= {SLOW:.0%} of its like"),
-            Evidence(name, slot, usual, "bps", note="median of its like on the switch"),
+            Evidence(name, slot, usual, "bps", note="median of its like"),
         ],
         affected=[far] if far is not None else [],
-        explains=_effects(
-            place if not isinstance(place, Interface) or far is None else link(place, far)
-        ),
+        explains=[
+            *_effects(
+                place if not isinstance(place, Interface) or far is None else link(place, far)
+            ),
+            *(
+                (effect, end.switch)
+                for end in (place, far)
+                if isinstance(end, Interface)
+                for effect in ("ecmp-imbalance", "unequal-capacity")
+            ),
+        ],
     )
 
 
@@ -120,7 +137,8 @@ RULE: Final = Rule(
     id="slow-link",
     section="link",
     title="Link slower than its other end or its like",
-    finds="cables with two speeds, host-facing interfaces far below the median of their switch",
+    finds="cables with two speeds; interfaces far below the median of those of their switch that "
+    "face hosts, or of those between the same tiers",
     quiet_when="both ends agree, and no interface is under 60 % of its like",
     cannot_tell_when="no cable's speed is known at both ends and no switch has three like ports",
     refutes="the interface is meant to be slower (storage, management)",

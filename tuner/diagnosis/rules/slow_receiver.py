@@ -14,6 +14,7 @@ from tuner.diagnosis.pause_roots import (
     PauseRoot,
     as_port,
     is_storm,
+    late,
     marks_enough,
     pause_roots,
 )
@@ -68,6 +69,7 @@ def _finding(rule: Rule, telemetry: Telemetry, fabric: FabricView, root: PauseRo
             ("marking-saturated", root.egress),
             ("queue-drops", root.egress),
             ("nic-buffer-overflow", root.wire),
+            *late(fabric, root.victims),
         ]
         if not full or not marks_enough(telemetry, root.egress)
         else [("pause-root", root.wire)],

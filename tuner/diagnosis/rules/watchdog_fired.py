@@ -63,7 +63,11 @@ def _finding(
         + ("; it dropped lossless packets" if dropped else ""),
         [grew(rows.WATCHDOG_STORMS, slot, growth, "0"), *dropped, *_set(telemetry, place)],
         affected=[place],
-        explains=[("queue-drops", place), ("loss-on-path", place), ("ack-timeouts", place)],
+        explains=[
+            (effect, where)
+            for where in (place, place.switch)
+            for effect in ("queue-drops", "headroom-too-small", "loss-on-path", "ack-timeouts")
+        ],
     )
 
 
