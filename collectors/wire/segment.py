@@ -39,7 +39,6 @@ def parse_frame(file: BinaryIO | FileIO) -> pb.Item | None:
 
     Raises Malformed where a whole frame does not match its checksum.
     """
-    start = file.tell()
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None
@@ -48,13 +47,17 @@ def parse_frame(file: BinaryIO | FileIO) -> pb.Item | None:
     if len(data) < length:
         return None
     if zlib.crc32(data) != crc:
-        raise Malformed(getattr(file, "name", "segment"), "read", "checksum differs", data, start)
+        raise _damage(file, "checksum differs", data)
     try:
         return parse_item(_decompressed(data))
     except zlib.error as error:
-        raise Malformed(
-            getattr(file, "name", "segment"), "read", str(error), data, start
-        ) from error
+        raise _damage(file, str(error), data) from error
+
+
+def _damage(file: BinaryIO | FileIO, why: str, data: bytes) -> Malformed:
+    """Return the error of a frame that was just read, with the place where it begins."""
+    start = file.tell() - len(data) - _HEAD.size
+    return Malformed(getattr(file, "name", "segment"), "read", why, data, start)
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -14,12 +14,13 @@ from tuner.diagnosis.load import loads, swapped_switches
 from tuner.diagnosis.once import once
 from tuner.diagnosis.rule import grew
 from tuner.diagnosis.stall_graph import StallGraph, stall_graph
-from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.diagnosis.view import FabricView, Growing, Telemetry
 
 QUANTA_BITS: Final = 512  # IEEE 802.1Qbb: pause time counts in 512 bit times
 FULL_QUANTA: Final = 65535  # what most devices ask for in each XOFF frame
 MIN_FRAMES: Final = 100  # of PFC: fewer may differ between two ends by the moment of reading
 MIN_MARKS: Final = 100  # by all of a switch: fewer do not tell where its bytes pile up
+_TIMES: Final = (interface.PFC_RX_PAUSE, interface.PFC_TX_PAUSE)
 _FRAMES_TO_TIME_DOUBT: Final = "estimated from frames: at most 65535 quanta each"
 
 
@@ -29,8 +30,16 @@ class Stall:
 
     wire: Wire
     share: float
-    evidence: Evidence
+    metric: Metric
+    counted_at: Entity
+    growth: Growing
     exact: bool
+
+    @property
+    def evidence(self) -> Evidence:
+        """The counter that it was read from."""
+        doubt = "" if self.metric in _TIMES else _FRAMES_TO_TIME_DOUBT
+        return grew(self.metric, self.counted_at, self.growth, doubt)
 
 
 @dataclass(frozen=True)
@@ -75,13 +84,13 @@ def _pfc_stalls(telemetry: Telemetry, fabric: FabricView) -> Iterable[tuple[Stal
     swapped = pfc_swapped(telemetry, fabric)
     speeds = loads(telemetry, fabric).speeds
     late: list[tuple[Stall, int]] = []
-    for metric, at_peer in ((interface.PFC_RX_PAUSE, False), (interface.PFC_TX_PAUSE, True)):
-        for slot, share, evidence in _shares(telemetry, metric):
+    for metric, at_peer in zip(_TIMES, (False, True), strict=True):
+        for slot, share, growth in _shares(telemetry, metric):
             own = wire_of(slot)
             wrong = isinstance(own, Interface) and own.switch in swapped
             wire = fabric.peer(own) if own is not None and at_peer != wrong else own
             if wire is not None:
-                stall = Stall(wire, share, evidence, exact=not wrong)
+                stall = Stall(wire, share, metric, slot, growth, exact=not wrong)
                 if wrong:
                     late.append((stall, slot.index))
                 else:
@@ -96,8 +105,7 @@ def _pfc_stalls(telemetry: Telemetry, fabric: FabricView) -> Iterable[tuple[Stal
                 continue
             seconds = growth.total * FULL_QUANTA * QUANTA_BITS / speed
             share = min(seconds / growth.seconds, 1.0) if growth.seconds else 0.0
-            evidence = grew(metric, entity, growth, _FRAMES_TO_TIME_DOUBT)
-            yield Stall(wire, share, evidence, exact=False), entity.index
+            yield Stall(wire, share, metric, entity, growth, exact=False), entity.index
     yield from late
 
 
@@ -118,11 +126,11 @@ def pfc_swapped(telemetry: Telemetry, fabric: FabricView) -> frozenset[Switch]:
     return once(telemetry, "pfc_swapped", found)
 
 
-def _shares(telemetry: Telemetry, metric: Metric) -> Iterable[tuple[Slot, float, Evidence]]:
+def _shares(telemetry: Telemetry, metric: Metric) -> Iterable[tuple[Slot, float, Growing]]:
     for entity, growth in telemetry.growth_all(metric.name).items():
         if isinstance(entity, Slot) and growth.seconds > 0:
             share = min(growth.total / growth.seconds, 1.0)
-            yield entity, share, grew(metric, entity, growth)
+            yield entity, share, growth
 
 
 def ecn_marks(telemetry: Telemetry) -> Mapping[Entity, float]:

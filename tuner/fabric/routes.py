@@ -21,7 +21,7 @@ from collectors.model.ecmp_hash import (
     HashSpec,
     choose_member,
 )
-from collectors.model.entities import Entity, Interface, Switch, Wire
+from collectors.model.entities import Entity, Interface, Port, Switch, Wire
 from collectors.model.facts import QueuePairFact, Setting, Value
 from tuner.fabric.graph import Fabric
 
@@ -131,6 +131,8 @@ class Router:
         out = self.exits(at, end)
         if len(out) < 2:
             return Hop((at,), out, "only")
+        if isinstance(end, Port):
+            return Hop((at,), out, "candidates", "InfiniBand: forwarding tables decide, no hash")
         if flow is None:
             return Hop((at,), out, "candidates", "no queue pair is known")
         spec = hash_spec(settings.settings(at))

@@ -116,6 +116,16 @@ def test_what_cannot_be_predicted_is_candidates_with_the_reason(name, value, why
     assert why in path.hops[0].why
 
 
+def test_infiniband_is_routed_by_tables():
+    made = Clos()
+    far = Port(Device("ib1", "k1", "mlx5_0"), 1)
+    made.telemetry.cables.append(Neighbour(interface("leaf10", "ib"), far, "ib"))
+    made.telemetry.known[far] = {}
+    hop = Router(made.fabric).path(made.netdev(0), far, FLOW, made.telemetry).hops[0]
+    assert hop.how == "candidates"
+    assert "forwarding tables" in hop.why
+
+
 def test_vendors_words_for_hash_fields():
     assert hash_fields(("SRC_IP", "dst-ip", "L4_SRC_PORT")) == hash_fields(
         ("source-ip", "destination-ip", "source-port")
