@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tuner.diagnosis.flow import PriorityFlow
     from tuner.diagnosis.pause_tree import Branch, PauseTree
 
+EXPLAINED = 20
+"""Findings that are shown in full, the most urgent; the others get a line each."""
 FOUND = 3
 """Exit code: there is a finding above information."""
 
@@ -59,8 +61,10 @@ def diagnose(
         result = run_rules(window, fabric, RULES)
     chosen = [finding for finding in result.findings if concern.covers(finding)]
     if answer is Format.table:
-        for finding in chosen:
+        for finding in chosen[:EXPLAINED]:
             show.console().print(show.explanation(finding, ()))
+        if len(chosen) > EXPLAINED:
+            show.console().print(show.findings_table(chosen[EXPLAINED:]))
         if not chosen:
             show.console().print("nothing found")
         for verdict in result.verdicts:

@@ -20,6 +20,7 @@ from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
 from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+MOST_ROWS: Final = 200
 COURSE: Final = 40  # columns of a sparkline
 _BY_HAND: Final = {rule.id: fix for rule, fix in CHECKS}
 _COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
@@ -67,7 +68,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         ("sure", {"justify": "right", "no_wrap": True}),
     ):
         table.add_column(name, **options)
-    for finding in findings:
+    for finding in findings[:MOST_ROWS]:
         what = finding.summary
         if finding.explained_by:
             what += f" (follows from {finding.explained_by})"
@@ -77,6 +78,8 @@ def findings_table(findings: Sequence[Finding]) -> Table:
             plain(what),
             f"{finding.confidence:.0%}",
         )
+    if len(findings) > MOST_ROWS:
+        table.caption = f"and {len(findings) - MOST_ROWS} more: --format json has all"
     return table
 
 

@@ -1,15 +1,19 @@
 """`tuner diagnose`, `pause-tree` and `topology` on recordings and on made-up flows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from collectors.model.entities import Host
 from tests.tuner.diagnosis.test_pause_rules import lossless, pause
 from tests.tuner.recorded import LOSSY, record
+from tuner.cli import show
 from tuner.cli.diagnose import rich_tree
 from tuner.cli.main import app
+from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.pause_tree import pause_trees
 
@@ -30,6 +34,14 @@ def test_diagnose_explains_and_says_what_it_could_not_judge(lossy):
     assert "cannot tell receiver-not-ready" not in shown.output
     assert "cannot tell counters-disagree" in shown.output
     assert "Recommendation" not in shown.output
+
+
+def test_a_thousand_findings_do_not_flood_the_terminal():
+    one = Finding("r", "link", Host("h"), "warning", 0.5, "what", 0, (), "never")
+    table = show.findings_table([replace(one, subject=Host(f"h{n}")) for n in range(1000)])
+    assert table.row_count == show.MOST_ROWS
+    assert table.caption == "and 800 more: --format json has all"
+    assert show.findings_table([one]).caption is None
 
 
 def test_diagnose_keeps_to_a_host_or_a_link(lossy):
