@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -30,6 +31,7 @@ from collectors.host.burst import BurstCollector  # noqa: E402
 from collectors.host.context import HostContext  # noqa: E402
 from collectors.host.registry import HOST_COLLECTORS  # noqa: E402
 from collectors.model.reading import Pass  # noqa: E402
+from simlab.hosts.motion import moved, rewrite  # noqa: E402
 from simlab.hosts.profile import FakeHost, build_host, write_host  # noqa: E402
 from simlab.hosts.server import FakeKernel, KernelServer  # noqa: E402
 from tests.bench.host_parts.fuzz import fuzz  # noqa: E402
@@ -172,12 +174,26 @@ def scrape(report: Report, root: Path, host: FakeHost) -> None:
     report.note("netlink and ethtool answers are made in our own process, at our own expense")
 
 
+def keep_moving(kernel: FakeKernel, root: Path, stop: threading.Event) -> None:
+    """Let the counters of a busy host grow once a second, in files and in netlink's answers."""
+    seconds = 0
+    while not stop.wait(1.0):
+        seconds += 1
+        before = kernel.host
+        after = moved(before, 1.0, seed=seconds)
+        rewrite(before, after, root)
+        kernel.host = after
+
+
 def daemon(report: Report, root: Path, host: FakeHost) -> None:
     """Watch the daemon at 1 Hz with a scrape every 15 s: CPU, memory, its slope, descriptors."""
-    report.title(f"fabric-agent run at 1 Hz, {NICS} adapters, scraped every 15 s")
+    report.title(f"fabric-agent run at 1 Hz, {NICS} busy adapters, scraped every 15 s")
     port = free_port()
-    server = KernelServer(root / "kernel.sock", FakeKernel(host))
+    kernel, stop = FakeKernel(host), threading.Event()
+    server = KernelServer(root / "kernel.sock", kernel)
     server.start()
+    mover = threading.Thread(target=keep_moving, args=(kernel, root, stop), daemon=True)
+    mover.start()
     config = {
         "agent": "gpu01",
         "interval": 1,
@@ -210,6 +226,8 @@ def daemon(report: Report, root: Path, host: FakeHost) -> None:
     finally:
         process.terminate()
         process.wait(20)
+        stop.set()
+        mover.join(5)
         server.shutdown()
         server.server_close()
     report.line(f"  {series} series; watched for {passed:.0f} s")
