@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import intern
 from typing import Final, TypeVar
 
 import msgspec
@@ -133,14 +134,16 @@ def parse_facts(data: bytes) -> Facts:
         tuple(
             Setting(
                 _entity(s.entity),
-                s.name,
+                intern(s.name),  # of a few hundred words, in millions of rows of a large fabric
                 _value(s.value),
-                s.where,
+                intern(s.where),
                 "next_boot" if s.applies == "next_boot" else "running",
             )
             for s in raw.settings
         ),
-        tuple(Attribute(_entity(a.entity), a.name, _value(a.value)) for a in raw.attributes),
+        tuple(
+            Attribute(_entity(a.entity), intern(a.name), _value(a.value)) for a in raw.attributes
+        ),
         tuple(Gid(_port(g.port), g.index, g.gid, g.type, g.netdev) for g in raw.gids),
         tuple(Neighbour(_wire(n.local), _wire(n.remote), n.how) for n in raw.neighbours),
         tuple(
