@@ -67,7 +67,8 @@ def faulty(tmp_path_factory):
 
 def run(folder, *args):
     command, *rest = args
-    return CliRunner().invoke(app, [command, *rest, "--source", f"dir={folder}"])
+    arguments = [command, *rest, "--source", f"dir={folder}"]
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
 
 
 def test_a_sound_fabric_passes_and_the_rest_is_named(sound):
