@@ -24,6 +24,11 @@ from simlab.scenarios.ground import (
 from simlab.scenarios.job import Job, Pattern
 
 
+def _roomy(rng: Random) -> Ground:
+    """Draw a fabric whose uplinks have room for flows that share one by chance."""
+    return clos(rng, taper=2.0)
+
+
 def _ring(ground: Callable[[Random], Ground], qps: int | None = None) -> Make:
     def make(rng: Random) -> Draw:
         drawn = ground(rng)
@@ -108,8 +113,8 @@ def _no_control(rng: Random) -> Draw:
 
 
 FAMILIES = (
-    Family("healthy-ring", "healthy", "fabric, speed, buffer size, QPs", _ring(clos)),
-    Family("healthy-ring-one-qp", "healthy", "fabric, speed, buffer size", _ring(clos, 1)),
+    Family("healthy-ring", "healthy", "fabric, speed, buffer size, QPs", _ring(_roomy)),
+    Family("healthy-ring-one-qp", "healthy", "fabric, speed, buffer size", _ring(_roomy, 1)),
     Family("healthy-ring-rack", "healthy", "hosts, speed, QPs", _ring(one_switch)),
     Family(
         "healthy-ring-fast", "healthy", "hosts, QPs",

@@ -11,6 +11,7 @@ from tuner.diagnosis.connections import senders_by_receiver
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.load import loads
+from tuner.diagnosis.lossless import drops_at_all
 from tuner.diagnosis.place import cable_of, names
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
@@ -37,7 +38,11 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         findings = [_unreachable(rule, peer, late)]
     elif late:
         paused = _paused(telemetry, fabric)
-        findings = [_late(rule, fabric, port, growth, paused) for port, growth in late.items()]
+        lossless = drops_at_all(telemetry) is False
+        findings = [
+            _late(rule, fabric, port, growth, paused, lossless=lossless)
+            for port, growth in late.items()
+        ]
     missing = () if counted else ("ACK timeouts of a port",)
     return verdict(rule, findings, judged=bool(counted), missing=missing)
 
@@ -84,7 +89,13 @@ def _unreachable(rule: Rule, peer: Port, late: Mapping[Port, Growing]) -> Findin
 
 
 def _late(
-    rule: Rule, fabric: FabricView, port: Port, growth: Growing, paused: Mapping[Wire, float]
+    rule: Rule,
+    fabric: FabricView,
+    port: Port,
+    growth: Growing,
+    paused: Mapping[Wire, float],
+    *,
+    lossless: bool,
 ) -> Finding:
     share = paused.get(fabric.attached(port))
     why = (
@@ -92,12 +103,14 @@ def _late(
         if share is None
         else f"it is paused {share:.0%} of the time: the timeout is too short for that"
     )
+    if lossless:
+        why = "nothing is lost anywhere: the timeout is shorter than the way there and back"
     effects: list[Entity] = [port, cable_of(fabric, port)]
     return found(
         rule,
         port,
         "warning",
-        0.6 if share is None else 0.7,
+        0.8 if lossless else 0.6 if share is None else 0.7,
         f"requests of {display(port)} time out {growth.total:.0f} times and no gap is seen: {why}",
         [grew(rdma.ACK_TIMEOUTS, port, growth, f"< {MIN_EVENTS}")],
         affected=[port],

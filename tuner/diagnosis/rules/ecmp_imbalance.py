@@ -13,6 +13,7 @@ from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.flow import marked_share
 from tuner.diagnosis.load import Loads, loads
+from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.statistics import elephants, imbalance
@@ -48,6 +49,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     return verdict(rule, findings, judged=judged, missing=missing)
 
 
+def _holds_up(
+    telemetry: Telemetry, fabric: FabricView, hot: list[Interface], *, full: bool
+) -> bool:
+    """Tell whether somebody waits for these uplinks: uneven or full is no harm in itself."""
+    marks = [share for wire in hot if (share := marked_share(telemetry, wire)) is not None]
+    if any(root.wire in hot for root in pause_roots(telemetry, fabric)):
+        return True
+    return max(marks) >= FEW_MARKS if marks else full
+
+
 def _heavy(switch: Switch, known: Loads, fabric: FabricView) -> list[Wire]:
     """Return the few senders below a switch that send most, where there are such."""
     hosts = {
@@ -77,9 +88,8 @@ def _uneven(
     if excess < MIN_EXCESS or group[emptiest] > SLACK * mean or group[fullest] < MIN_LOAD:
         return None
     hot = [wire for wire in ranked if group[wire] >= MIN_EXCESS * mean]
-    # Uneven is no harm in itself: an uplink that neither marks nor fills holds nobody up.
     full = group[fullest] >= FULL
-    holds_up = full or any((marked_share(telemetry, wire) or 0.0) >= FEW_MARKS for wire in hot)
+    holds_up = _holds_up(telemetry, fabric, hot, full=full)
     chance, counted = "", []
     if flows:
         spread = imbalance(np.array(list(group.values())), flows)
@@ -98,7 +108,7 @@ def _uneven(
     return found(
         rule,
         switch,
-        "critical" if full else "warning" if holds_up else "info",
+        "info" if not holds_up else "critical" if full else "warning",
         0.85 if full else 0.75,
         f"the uplinks of {display(switch)} are loaded unevenly: {names(hot, 3)} carry up to "
         f"{excess:.1f} times the mean, {display(emptiest)} {group[emptiest] / mean:.1f} times"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectors.model.catalogue import interface
+from collectors.model.entities import Wire
 from tuner.diagnosis.finding import Verdict
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.pause_roots import late
@@ -13,6 +14,7 @@ from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.stall_graph import DEADLOCK
 from tuner.diagnosis.view import FabricView, Telemetry
 
+LATELY: Final = 3  # intervals between readings
 TRICKLE: Final = 1e-3  # of line rate: a deadlocked egress sends less
 
 
@@ -25,13 +27,11 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     findings = []
     for flow in flows:
         for cycle in flow.graph.cycles:
-            sent = [telemetry.growth(interface.TX_BYTES.name, wire) for wire in cycle]
+            sent = [_sends(telemetry, wire) for wire in cycle]
             moving = [
                 wire
-                for wire, growth in zip(cycle, sent, strict=True)
-                if growth is not None
-                and wire in speeds
-                and growth.rate * 8 > TRICKLE * speeds[wire].value
+                for wire, rate in zip(cycle, sent, strict=True)
+                if rate is not None and wire in speeds and rate * 8 > TRICKLE * speeds[wire].value
             ]
             if moving:
                 continue
@@ -40,7 +40,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                     rule,
                     cycle[0],
                     "critical",
-                    0.9 if all(growth is not None for growth in sent) else 0.75,
+                    0.9 if None not in sent else 0.75,
                     f"priority {flow.priority} of {names(cycle)} waits in a circle and sends "
                     "nothing: PFC deadlock",
                     [flow.stalls[wire].evidence for wire in cycle],
@@ -55,6 +55,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             )
     missing = () if flows else ("PFC pause time or frames of a priority",)
     return verdict(rule, findings, judged=bool(flows), missing=missing)
+
+
+def _sends(telemetry: Telemetry, wire: Wire) -> float | None:
+    """Return the bytes a second that an egress sends lately: it moved before it got stuck."""
+    seen = telemetry.rates(interface.TX_BYTES.name, wire)
+    late = list(seen[1])[-LATELY:] if seen is not None else []
+    if late:
+        return max(late)
+    growth = telemetry.growth(interface.TX_BYTES.name, wire)
+    return None if growth is None else growth.rate
 
 
 RULE: Final = Rule(
