@@ -96,9 +96,8 @@ def _queue(change: Change, slot: Slot) -> list[str]:
     if change.changed(slot, *_MARKING):
         low, high = change.whole(slot, "kmin_bytes"), change.whole(slot, "kmax_bytes")
         pmax, weight = change.number(slot, "pmax_ratio"), change.whole(slot, "ecn_average_weight")
-        if not change.flag(slot, "ecn_enabled") and (
-            change.flag(slot, "ecn_enabled") is False or low is None
-        ):
+        marks = change.flag(slot, "ecn_enabled")
+        if marks is False or (marks is None and low is None and high is None):
             lines.append("no random-detect ecn minimum-threshold")
         elif low is None or high is None:
             change.lacks([slot], _MARKING, "EOS sets Kmin and Kmax together, and one is not known")

@@ -190,28 +190,36 @@ def change_of(device: DevicePlan, steps: Sequence[Step], way: Way) -> Change:
 
 def render_device(device: DevicePlan, renderer: Renderer) -> Rendered:
     """Return the texts of a device in a language."""
-    steps = [step for step in device.steps if renderer.knows(step.knob)]
     left = [step for step in device.steps if not renderer.knows(step.knob)]
-    there, back = change_of(device, steps, "apply"), change_of(device, steps, "undo")
-    apply, undo = renderer.write(there), renderer.write(back)
-    if not apply:
-        there.lacks([key[0] for key in there.keys], KNOBS, f"no line of {renderer.title} for it")
-    verify = renderer.verify(there) if apply else ""
+    done = [step for step in device.steps if renderer.knows(step.knob)]
+    refused: dict[Key, str] = {}
+    while True:  # what the language refuses is in no text: not in part, and not in undo
+        there = change_of(device, done, "apply")
+        apply = renderer.write(there)
+        if not apply:
+            there.lacks([key[0] for key in there.keys], KNOBS, f"{renderer.title}: no line for it")
+        if not there.missing:
+            break
+        refused |= there.missing
+        done = [step for step in done if (step.scope, step.knob) not in refused]
+    back = change_of(device, done, "undo")
+    undo = renderer.write(back)
+    for (place, name), why in back.missing.items():
+        undo += f"{renderer.comment} not taken back: {name} of {display(place)}: {why}\n"
     missing = [
         Missing(group.first.knob, group.places, _has_not(renderer, group.first))
         for group in alike(left)
     ]
-    missing += [Missing(name, display(place), why) for (place, name), why in there.missing.items()]
-    files = dict(renderer.files(there)) if renderer.files and apply else {}
+    missing += [Missing(name, display(place), why) for (place, name), why in refused.items()]
+    files: dict[str, str] = {}
     if renderer.files and apply:
-        files |= renderer.files(back)
-    done = [step for step in steps if (step.scope, step.knob) not in there.missing]
+        files = {**renderer.files(there), **renderer.files(back)}
     c = renderer.comment
     return Rendered(
         device.name,
         renderer.platform,
         _framed(renderer, _heading(c, device, done, "apply"), renderer.before, apply),
-        _checks(c, done) + verify,
+        _checks(c, done) + renderer.verify(there) if apply else "",
         _framed(renderer, _heading(c, device, done[::-1], "undo"), renderer.undo_before, undo),
         diff_of(there),
         tuple(missing),

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.model.entities import Device, Host, Interface, Netdev, Port, Slot, Switch
-from collectors.model.facts import Attribute
+from collectors.model.facts import Attribute, Setting
 from tests.tuner.render.states import step
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import PLATFORMS
@@ -187,3 +187,28 @@ def test_a_switch_of_unknown_language_is_said_to_be():
     (made,) = render_plan(unknown, "auto")
     assert {row.knob for row in made.missing} == {"kmin_bytes", "link_repair"}
     assert "choose one with --render" in made.missing[0].why
+
+
+def test_what_is_refused_is_in_no_text_not_even_in_undo():
+    port = Interface(LEAF, "Ethernet1/1")
+    steps = (
+        step(1, Slot(port, "queue", 3), "kmin_bytes", None, 1000),  # Kmax is not known
+        step(2, port, "mtu_bytes", 1500, 9000),
+    )
+    made = render_device(DevicePlan(LEAF, "leaf1", "eos", steps), RENDERERS["eos"])
+    assert [row.knob for row in made.missing] == ["kmin_bytes"]
+    for text in (made.apply, made.undo, made.verify, made.diff):
+        assert "random-detect" not in text
+        assert "kmin_bytes" not in text
+    assert "mtu 9000" in made.apply
+    assert "mtu 1500" in made.undo
+
+
+def test_what_undo_cannot_take_back_is_said():
+    queue = Slot(Interface(LEAF, "Ethernet1/1"), "queue", 3)
+    known = (Setting(queue, "kmax_bytes", 5000, "x"),)  # half of a line: only Kmax was visible
+    steps = (step(1, queue, "kmin_bytes", None, 1000),)
+    made = render_device(DevicePlan(LEAF, "leaf1", "eos", steps, known), RENDERERS["eos"])
+    assert "minimum-threshold 1000 bytes maximum-threshold 5000 bytes" in made.apply
+    assert "not taken back: kmin_bytes of leaf1 Ethernet1/1 queue 3" in made.undo
+    assert "configure checkpoint restore fabric-tuner-before" in made.undo
