@@ -59,11 +59,13 @@ class Mutant:
     line: int
     text: str
     source: str  # of the line
+    again: int  # how many of the same text are before it on the line
 
     @property
     def key(self) -> str:
         """Return what names it whatever moves above it."""
-        return f"{self.module}: {self.source}: {self.text}"
+        again = f" ({self.again + 1})" if self.again else ""
+        return f"{self.module}: {self.source}: {self.text}{again}"
 
 
 class _Instrument(ast.NodeTransformer):
@@ -76,7 +78,10 @@ class _Instrument(ast.NodeTransformer):
         self.constants: dict[str, ast.expr] = {}  # of the module, written into its functions
 
     def _switch(self, line: int, text: str) -> ast.expr:
-        self.mutants.append(Mutant(self.module, line, text, self.lines[line - 1].strip()))
+        source = self.lines[line - 1].strip()
+        alike = (self.module, line, text)
+        again = sum((one.module, one.line, one.text) == alike for one in self.mutants)
+        self.mutants.append(Mutant(self.module, line, text, source, again))
         return ast.parse(f"on({len(self.mutants) - 1})", mode="eval").body
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
