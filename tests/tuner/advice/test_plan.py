@@ -183,3 +183,19 @@ def test_devices_of_places():
     assert device_of(made.queues[0]) == Switch("sw")
     assert device_of(Netdev("h9", "eth0")) == Host("h9")
     assert device_of(Port(made.ports[0].device, 1)) == Host("h1")
+
+
+def test_from_a_finding_to_a_script_as_the_demo_shows_it():
+    from tests.tuner.advice.test_recommend import advise, not_ect_lab
+    from tuner.render.registry import render_plan
+
+    made = not_ect_lab()
+    shown, recs = advise(made)
+    reasons = {finding.id: finding.summary for finding in shown.findings}
+    built = build_plan(recs, made.telemetry, made.fabric, reasons)
+    codepoints = [s for d in built.devices for s in d.steps if s.knob == "roce_ecn_codepoint"]
+    assert codepoints
+    texts = [t for t in render_plan(built, "auto") if t.platform == "linux"]
+    assert any("& ~3) | 2 ))" in text.apply for text in texts)
+    assert all("& ~3) | 0 ))" in text.undo for text in texts if "& ~3) | 2" in text.apply)
+    assert all(step.why and step.check.reads_back for step in codepoints)
