@@ -138,7 +138,7 @@ RENDERER: Final = Renderer(
     verify,
     "##",
     "onyx",
-    before="configuration new fabric-tuner-before\nconfigure terminal\n",
+    before="configuration write to fabric-tuner-before no-switch\nconfigure terminal\n",
     after="exit\n## when the checks hold: configuration write\n",
     undo_before="## or all at once: configuration switch-to fabric-tuner-before\n"
     "configure terminal\n",
