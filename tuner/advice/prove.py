@@ -180,7 +180,7 @@ def _judged(
     if _is_optional(finding, group) and trial.faithful and not _helps(found):
         return []
     trial.accepted += changes
-    trial.cured |= found.job_ratios[0] < CURED
+    trial.cured |= found.job_ratios[0] < CURED and not _is_optional(finding, group)
     return _told(group, found, trial)
 
 

@@ -28,6 +28,11 @@ from tuner.store.sources import open_window
 SPREAD = 0.3
 CURABLE = 0.05  # of the cured job time: a smaller gap is noise
 HORIZON = 4.0
+SUBNET: dict[str, tuple[str, Value | None]] = {
+    "opensm_congestion_control": ("ib_cc_threshold", 15),  # OpenSM's own threshold
+    "opensm_cc_marking_rate": ("ib_cc_marking_rate", None),
+}
+"""OpenSM options that the simulator's switches follow: setting, and value where it is implied."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,14 @@ class Trial:
         return self.advised / self.faulty
 
 
-def changes_of(recommendation: Recommendation) -> Iterator[Change]:
+def changes_of(draw: Draw, recommendation: Recommendation) -> Iterator[Change]:
     """Yield a recommendation as changes of a draw, in the simulator's names."""
+    if recommendation.knob in SUBNET:  # one file for all switches
+        setting, value = SUBNET[recommendation.knob]
+        wanted = recommendation.proposed if value is None else value
+        for node in draw.plan.topology.switches:
+            yield Change(draw.names.switch(node), setting, wanted)
+        return
     for place in recommendation.places:
         yield change_at(place, recommendation.knob, recommendation.proposed)
 
@@ -88,7 +99,7 @@ def followed(draw: Draw, advice: Iterable[Recommendation]) -> tuple[Draw, list[s
     unfit = []
     for rec in advice:
         try:
-            draw = applied(draw, changes_of(rec))
+            draw = applied(draw, changes_of(draw, rec))
         except FabricError as error:
             unfit.append(f"{rec.knob}: {error}")
     return draw, unfit
@@ -110,13 +121,15 @@ def run(draw: Draw, rng: Random, presets: Iterable[Preset], budget_s: float) -> 
         return outcome(one, horizon_s=horizon).job_time_s
 
     faulty = job(other)
+    cured = job(applied(other, cure)) if cure else faulty
+    curable = faulty > cured * (1 + CURABLE)
     return Trial(
         draw.family,
         draw.seed,
         faulty,
-        job(applied(other, cure)) if cure else faulty,
+        cured,
         job(better) if advice.recommendations else faulty,
-        {preset.name: job(with_preset(other, preset)) for preset in presets},
+        {p.name: job(with_preset(other, p)) for p in presets if curable},
         tuple(f.rule for f in advice.diagnosis.findings if not f.explained_by),
         tuple(
             f"{rec.knob} of {rec.scope} +{len(rec.also)}: {rec.current} -> {rec.proposed}"
@@ -165,14 +178,14 @@ def faults(draw: Draw, advice: Sequence[Recommendation]) -> Iterator[str]:
     there = draw
     for rec in known:
         try:
-            after = applied(there, changes_of(rec))
+            after = applied(there, changes_of(there, rec))
         except FabricError:
             continue  # counted as unfit
         done.append((there, rec))
         there = after
     for before, rec in reversed(done):
-        undo = [change_at(p, rec.knob, rec.current) for p in rec.places if rec.current is not None]
-        there = applied(there, undo)
+        if rec.current is not None:
+            there = applied(there, changes_of(there, replace(rec, proposed=rec.current)))
         if in_force(there) != in_force(before):
             yield f"{rec.knob} of {rec.scope}: undo to {rec.current} does not restore"
             there = before

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
 from collectors.model.ecmp_hash import FIVE_TUPLE, HashField
-from collectors.model.entities import Entity, Host, Interface, Switch, display
+from collectors.model.entities import Entity, Host, Interface, Switch, display, link
 from collectors.model.facts import Value
 from tuner.advice.cure import GOODPUT, Cure, recommend_change
 from tuner.advice.cures.configuration import aligned
+from tuner.advice.cures.link import repair
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
+from tuner.diagnosis.rules.unequal_capacity import is_down
 from tuner.diagnosis.view import FabricView, Telemetry
 from tuner.models.balls_in_bins import spread
 
@@ -109,11 +112,15 @@ def depolarise(
     )
 
 
-def weigh(finding: Finding, _telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
-    """Give next hops weights in proportion to the capacity that is left behind them."""
+def weigh(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
+    """Mend the cables that are down; until then, weigh next hops by the capacity that is left."""
     switch, left, usual = _switch(finding.subject), *_capacities(finding)
     if switch is None or not left or not usual:
         return
+    for uplink in _uplinks(fabric, switch):
+        far = fabric.peer(uplink)
+        if far is not None and is_down(telemetry, fabric, uplink):
+            yield from repair(replace(finding, subject=link(uplink, far)), telemetry, fabric)
     share = Fraction(left / usual).limit_denominator(MOST_WEIGHT)
     less, more = share.numerator, share.denominator
     hops: dict[int, list[Interface]] = {less: [], more: []}
@@ -159,33 +166,39 @@ def by_leaf(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Itera
         far = fabric.peer(fabric.attached(port))
         if isinstance(far, Interface):
             leaves.setdefault(port.device.host, display(far.switch))
-    for job, hosts in _rings(telemetry, fabric).items():
+    for job, chains in _chains(telemetry, fabric).items():
+        hosts = [host for chain in chains for host in chain]
         order = sorted(hosts, key=lambda host: (_natural(leaves.get(host, "")), _natural(host)))
-        if len(order) < 3 or order == hosts:
+        hops = [at for chain in chains for at in _hops(hosts, chain)]
+        crossing = sum(leaves.get(hosts[a]) != leaves.get(hosts[b]) for a, b in hops)
+        least = sum(leaves.get(order[a]) != leaves.get(order[b]) for a, b in hops)
+        if least >= crossing:
             continue
-        crossing = sum(
-            leaves.get(a) != leaves.get(b)
-            for a, b in zip(hosts, hosts[1:] + hosts[:1], strict=True)
-        )
-        least = len({leaves.get(host) for host in hosts})
-        if crossing <= least:
-            continue
+        effect = Effect(
+            GOODPUT, "ratio", 1.0, 1.0, crossing / max(least, 1), "hops that cross leaves",
+            f"{crossing} hops between neighbours cross now, then {least}",
+        )  # fmt: skip
         yield recommend_change(
             finding,
             "rank_order",
             Host(order[0]),
-            tuple(hosts),
+            None,
             tuple(order),
             f"start {job or 'the job'} with its ranks leaf by leaf",
-            [
-                Effect(
-                    GOODPUT, "ratio", 1.0, 1.0, crossing / max(least, 1), "hops that cross leaves",
-                    f"{crossing} hops of a ring cross now, {least} have to",
-                )
-            ],
+            [effect],
             confidence=min(finding.confidence, 0.7),
             risk="low",
-        )  # fmt: skip
+            missing=["the order of ranks now: only who sends to whom is visible"],
+        )
+
+
+def _hops(hosts: list[str], chain: list[str]) -> Iterable[tuple[int, int]]:
+    """Yield the places, in the order of all hosts, of neighbours in a chain; a ring closes."""
+    first = hosts.index(chain[0])
+    for step in range(len(chain) - 1):
+        yield first + step, first + step + 1
+    if len(chain) > 2 and len(chain) == len(hosts):
+        yield first + len(chain) - 1, first
 
 
 def in_order(
@@ -259,26 +272,42 @@ def _flows(telemetry: Telemetry) -> tuple[int, int]:
     return len(pairs), len(set(pairs))
 
 
-def _rings(telemetry: Telemetry, fabric: FabricView) -> dict[str, list[str]]:
-    """Return the hosts of each job whose queue pairs form one ring, in its order."""
+def _chains(telemetry: Telemetry, fabric: FabricView) -> dict[str, list[list[str]]]:
+    """Return who sends to whom in each job, as chains of hosts; none where one sends to several."""
     owner = {
         gid.gid.removeprefix("::ffff:"): port.device.host
         for port in fabric.ports()
         for gid in telemetry.gids(port)
     }
-    following: dict[str, dict[str, str]] = {}
+    following: dict[str, dict[str, set[str]]] = {}
     for pair in telemetry.queue_pairs():
         there = owner.get(pair.remote_address.removeprefix("::ffff:"))
         if there is not None and there != pair.device.host:
-            following.setdefault(pair.job, {}).setdefault(pair.device.host, there)
+            steps = following.setdefault(pair.job, {})
+            steps.setdefault(pair.device.host, set()).add(there)
     found = {}
-    for job, steps in following.items():
-        order = [min(steps, key=_natural)]
-        while (then := steps.get(order[-1], order[0])) not in order:
-            order.append(then)
-        if len(order) == len(steps):
-            found[job] = order
+    for job, many in following.items():
+        if all(len(there) == 1 for there in many.values()):
+            found[job] = _followed({host: min(there) for host, there in many.items()})
     return found
+
+
+def _followed(steps: Mapping[str, str]) -> list[list[str]]:
+    """Return the chains of a next-host table, those that nobody leads to first."""
+    led = set(steps.values())
+    starts = sorted(steps, key=lambda host: (host in led, _natural(host)))
+    passed: set[str] = set()
+    chains = []
+    for start in starts:
+        if start in passed:
+            continue
+        chain = [start]
+        passed.add(start)
+        while (then := steps.get(chain[-1])) is not None and then not in passed:
+            chain.append(then)
+            passed.add(then)
+        chains.append(chain)
+    return chains
 
 
 def _for_hosts(

@@ -10,7 +10,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Final
 
-from collectors.model.dcqcn import DcqcnParameters
+from collectors.model.dcqcn import NVIDIA_FIRMWARE, DcqcnParameters
 from collectors.model.ecn import EcnThresholds
 from collectors.model.entities import Entity, Interface, Port, Slot, display, wire_of
 from collectors.model.facts import Value
@@ -33,6 +33,7 @@ _PER_GBPS: Final = EcnThresholds(1e3, 4e3, 0.2)
 AI_PER_BPS: Final = 5e6 / 25e9  # HPCC's run.py: the rates that firmware has fixed, by speed
 HAI_PER_BPS: Final = 50e6 / 25e9
 CNP_S: Final = 50e-6
+TIMER_S: Final = NVIDIA_FIRMWARE.increase_timer_s
 STEP: Final = 2.0
 
 
@@ -224,7 +225,7 @@ def _of_nics(
 def recover_faster(
     finding: Finding, telemetry: Telemetry, fabric: FabricView
 ) -> Iterable[Recommendation]:
-    """Scale additive and hyper increase with the speed of the ports."""
+    """Scale additive and hyper increase with the speed of the ports; no timer above firmware's."""
     rates = [
         rate for port in fabric.ports() if (rate := rate_bps(telemetry, fabric.attached(port)))
     ]
@@ -234,6 +235,9 @@ def recover_faster(
     wanted = {
         "dcqcn_ai_bps": round(AI_PER_BPS * line, -6), "dcqcn_hai_bps": round(HAI_PER_BPS * line, -6)
     }  # fmt: skip
+    timers = [s.value for s in telemetry.setting_all("dcqcn_increase_timer_s").values()]
+    if any(isinstance(timer, (int, float)) and timer > TIMER_S for timer in timers):
+        wanted["dcqcn_increase_timer_s"] = TIMER_S
     yield from _of_nics(
         finding, telemetry, fabric, wanted, "increase rates in proportion to the port's speed"
     )
