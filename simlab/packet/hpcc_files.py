@@ -15,7 +15,7 @@ from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.ecn import EcnThresholds
 from collectors.model.errors import Malformed, Unavailable
 from simlab.packet.compat import conweave_model, hpcc_model
-from simlab.packet.parameters import EcnAt, Model
+from simlab.packet.parameters import MIB, EcnAt, Form, Model
 from simlab.packet.topology import Cable, Topology
 from simlab.packet.traffic import Traffic
 from simlab.packet.workloads import Flow, traffic_of_flows
@@ -194,3 +194,45 @@ def _thresholds(keys: dict[str, list[str]], where: str) -> Iterator[EcnAt]:
             kmin * 1000, maps["KMAX_MAP"][rate_bps] * 1000, maps["PMAX_MAP"][rate_bps]
         )
         yield EcnAt(rate_bps=rate_bps, thresholds=limits)
+
+
+def format_config(model: Model, name: str) -> str:
+    """Write a config file of the HPCC simulator for `NAME.topology` and `NAME.flows`.
+
+    It has neither a CNP interval nor a byte counter: what the model says of these is lost. With
+    reactions off (CC_MODE 0) the DCQCN keys are written all the same.
+    """
+    control, dcqcn = model.congestion, model.congestion.dcqcn
+
+    def by_rate(key: str, values: list[str]) -> str:
+        pairs = (f"{at.rate_bps:.0f} {value}" for at, value in zip(ecn, values, strict=True))
+        return f"{key} {len(ecn)} {' '.join(pairs)}"
+
+    ecn = model.switch.ecn
+    limits = [at.thresholds for at in ecn]
+    lines = [
+        f"TOPOLOGY_FILE {name}.topology",
+        f"FLOW_FILE {name}.flows",
+        f"TRACE_OUTPUT_FILE {name}.tr",
+        f"FCT_OUTPUT_FILE {name}.fct",
+        f"PFC_OUTPUT_FILE {name}.pfc",
+        "SIMULATOR_STOP_TIME 4.00",
+        f"CC_MODE {0 if control.form is Form.OFF else 1}",
+        f"ALPHA_RESUME_INTERVAL {dcqcn.alpha_period_s / US:g}",
+        f"RATE_DECREASE_INTERVAL {dcqcn.cut_window_s / US:g}",
+        f"CLAMP_TARGET_RATE {int(dcqcn.clamp_target)}",
+        f"RP_TIMER {dcqcn.increase_timer_s / US:g}",
+        f"EWMA_GAIN {dcqcn.g:.10g}",
+        f"FAST_RECOVERY_TIMES {dcqcn.recovery_stages}",
+        f"RATE_AI {dcqcn.ai_bps / 1e6:g}Mb/s",
+        f"RATE_HAI {dcqcn.hai_bps / 1e6:g}Mb/s",
+        f"MIN_RATE {dcqcn.min_rate_bps / 1e6:g}Mb/s",
+        f"ENABLE_QCN {int(bool(ecn))}",
+        "USE_DYNAMIC_PFC_THRESHOLD 1",
+        f"PACKET_PAYLOAD_SIZE {model.transport.payload_bytes}",
+        f"BUFFER_SIZE {model.switch.buffer_bytes // MIB}",
+        by_rate("KMAX_MAP", [f"{one.kmax_bytes / 1000:g}" for one in limits]),
+        by_rate("KMIN_MAP", [f"{one.kmin_bytes / 1000:g}" for one in limits]),
+        by_rate("PMAX_MAP", [f"{one.pmax_ratio:g}" for one in limits]),
+    ]
+    return "\n".join(lines) + "\n"
