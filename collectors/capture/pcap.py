@@ -1,7 +1,6 @@
 """pcap and pcapng files as one byte array with the place of every frame in it. No packet objects.
 
-Formats: pcap (all four magics, both byte orders, micro- and nanoseconds), pcapng (section,
-interface, enhanced and simple packet blocks, `if_tsresol`).
+pcap in all four magics: both byte orders, micro- and nanoseconds. pcapng: see pcapng.py.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +16,32 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.capture import pcapng
+from collectors.capture.chains import (
+    BLOCK,
+    CHUNK,
+    ETHERNET,
+    LARGEST,
+    STRIDE,
+    Column,
+    Columns,
+    Layout,
+    Raw,
+    in_step,
+    words,
+)
 from collectors.model.errors import Malformed, NotSupported, Unavailable
 
-ETHERNET: Final = 1
 _MAGICS: Final = {
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
     b"\xa1\xb2\xc3\xd4": (">", 1000),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
-_NG: Final = b"\x0a\x0d\x0d\x0a"
 LARGE: Final = 1 << 20  # bytes from which on a file is mapped
 PADDING: Final = 256  # zero bytes after the last frame, so that header reads stay in bounds
-CHUNK: Final = 250_000
 TRIAL: Final = 64  # records of one size in a row that make it worth to take a run at once
 MIXED: Final = 4096  # records that are looked at one by one before a run is tried again
-BLOCK: Final = 32 << 20  # bytes whose records are looked for in many places at once
-STRIDE: Final = 64 << 10  # bytes from one such place to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +83,8 @@ def parse_frames(raw: Raw, name: str) -> Iterator[Frames]:
     """Yield the frames of a capture's bytes. name: for errors."""
     if raw[:4] in _MAGICS:
         chunks = _pcap(raw, name)
-    elif raw[:4] == _NG:
-        chunks = _pcapng(raw, name)
+    elif raw[:4] == pcapng.MAGIC:
+        chunks = pcapng.pcapng(raw, name)
     else:
         raise Malformed(name, "read capture", "neither pcap nor pcapng", raw[:16])
     data = np.frombuffer(raw, np.uint8)
@@ -101,11 +108,6 @@ def _padded(data: NDArray[np.uint8], columns: Columns) -> Frames:
     return Frames(copy, start - base, *others)
 
 
-Raw = bytes | mmap.mmap
-Column = NDArray[np.int64]
-Columns = tuple[Column, Column, Column, Column]  # start, captured, length, time
-
-
 def _pcap(raw: Raw, name: str) -> Iterator[Columns]:
     order, scale = _MAGICS[raw[:4]]
     if len(raw) < 24:
@@ -114,6 +116,7 @@ def _pcap(raw: Raw, name: str) -> Iterator[Columns]:
     link = struct.unpack_from(order + "I", raw, 20)[0] & 0xFFFF
     if link != ETHERNET:
         raise NotSupported(name, "read capture", f"link type {link}; Ethernet (1) is read")
+    layout = Layout(order, size_at=8, extra=16, header=16, least=16)
     at, guess = 24, True
     while at <= len(raw) - 16:
         parts: list[Columns] = []
@@ -123,7 +126,9 @@ def _pcap(raw: Raw, name: str) -> Iterator[Columns]:
             if columns is None:
                 places = None
                 if guess and len(raw) - at > 4 * STRIDE:
-                    places, following, guess = _in_step(raw, data, at, order)
+                    end = min(len(raw), at + BLOCK)
+                    starts = [at, *_likely(raw, at, end, order)]
+                    places, following, guess = in_step(data, starts, end, layout)
                 if places is None or not len(places):
                     places, following = _one_by_one(raw, at, order, MIXED)
                 columns = _headers(data, places, order, scale)
@@ -180,36 +185,6 @@ def _one_by_one(raw: Raw, at: int, order: str, most: int) -> tuple[Column, int]:
     return np.array(found, np.int64), at
 
 
-def _in_step(raw: Raw, data: NDArray[np.uint8], at: int, order: str) -> tuple[Column, int, bool]:
-    """Return where the records of a block begin, what follows, and whether guessing paid.
-
-    A record says only where the next one is, so that one chain cannot be followed by numpy. Many
-    can: chains are begun at places that look like a record's header and followed in step. A
-    chain counts only where the one before it, which is known to be right, runs into its start.
-    """
-    end = min(len(raw), at + BLOCK)
-    starts = np.array([at, *_likely(raw, at, end, order)], np.int64)
-    stops = np.append(starts[1:], end)
-    sizes = np.lib.stride_tricks.sliding_window_view(data, 4)
-    place, steps = starts.copy(), []
-    running = np.arange(len(starts))
-    while len(running):
-        here = place[running]
-        following = here + 16 + sizes[here + 8].view(order + "u4")[:, 0]
-        whole = following <= len(raw)
-        running, here = running[whole], here[whole]
-        steps.append((running, here))
-        place[running] = following[whole]
-        running = running[(place[running] < stops[running]) & (place[running] <= len(raw) - 16)]
-    met = place[:-1] == starts[1:]
-    good = len(starts) if met.all() else int(met.argmin()) + 1
-    chains = np.concatenate([chain for chain, _ in steps])
-    places = np.concatenate([here for _, here in steps])
-    kept = places[chains < good]
-    kept.sort()
-    return kept, int(place[good - 1]), 2 * good > len(starts)
-
-
 def _likely(raw: Raw, at: int, end: int, order: str) -> Iterator[int]:
     """Yield places, one every STRIDE, that look like a record's header, by the first one's time.
 
@@ -225,9 +200,9 @@ def _likely(raw: Raw, at: int, end: int, order: str) -> Iterator[int]:
             place = found - lead
             size, length = header.unpack_from(raw, place)[2:]
             following = place + 16 + size
-            if size <= length <= 1 << 18 and following <= end - 16:
+            if size <= length <= LARGEST and following <= end - 16:
                 later = header.unpack_from(raw, following)
-                if abs(later[0] - second) < 256 and later[2] <= later[3] <= 1 << 18:
+                if abs(later[0] - second) < 256 and later[2] <= later[3] <= LARGEST:
                     yield place
                     break
             found += 1
@@ -235,8 +210,7 @@ def _likely(raw: Raw, at: int, end: int, order: str) -> Iterator[int]:
 
 def _headers(data: NDArray[np.uint8], places: Column, order: str, scale: int) -> Columns:
     """Return the columns of the records that begin at these places."""
-    windows = np.lib.stride_tricks.sliding_window_view(data, 16)
-    rows = windows[places].view(order + "u4").astype(np.int64)
+    rows = words(data, places, 4, order).astype(np.int64)
     times = rows[:, 0] * 10**9 + rows[:, 1] * scale
     return places + 16, rows[:, 2], rows[:, 3], times
 
@@ -246,69 +220,3 @@ def _joined(parts: list[Columns]) -> Columns:
         np.concatenate([part[place] for part in parts]) for place in range(4)
     )
     return start, captured, length, times
-
-
-def _pcapng(raw: Raw, name: str) -> Iterator[Columns]:
-    order, at = "<", 0
-    links: list[tuple[int, int]] = []  # link type, ticks a second
-    found = array("q")
-    while at + 12 <= len(raw):
-        kind = raw[at : at + 4]
-        if kind == _NG:
-            order = "<" if raw[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
-            links = []
-        number, size = struct.unpack_from(order + "II", raw, at)
-        if size < 12 or size % 4 or at + size > len(raw):
-            break
-        if number == 1:
-            links.append(_interface(raw, at, size, order))
-        elif number == 6 and size >= 32:
-            which, high, low, captured, length = struct.unpack_from(order + "IIIII", raw, at + 8)
-            _add(found, links, which, (high << 32 | low), at + 28, captured, length, name)
-        elif number == 3 and size >= 16:
-            length = struct.unpack_from(order + "I", raw, at + 8)[0]
-            _add(found, links, 0, 0, at + 12, min(length, size - 16), length, name)
-        at += size
-        if len(found) >= 4 * CHUNK:
-            yield _columns(found)
-            found = array("q")
-    yield _columns(found)
-
-
-def _columns(found: array[int]) -> Columns:
-    rows = np.frombuffer(found, np.int64).reshape(-1, 4).T
-    return rows[0], rows[1], rows[2], rows[3]
-
-
-def _interface(raw: Raw, at: int, size: int, order: str) -> tuple[int, int]:
-    """Return link type and ticks a second of an interface block."""
-    link = struct.unpack_from(order + "H", raw, at + 8)[0]
-    ticks, option, end = 10**6, at + 16, at + size - 4
-    while option + 4 <= end:
-        code, length = struct.unpack_from(order + "HH", raw, option)
-        if code == 0:
-            break
-        if code == 9 and length == 1:
-            value = raw[option + 4]
-            ticks = 2 ** (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
-        option += 4 + (length + 3) // 4 * 4
-    return link, ticks
-
-
-def _add(
-    found: array[int],
-    links: list[tuple[int, int]],
-    which: int,
-    ticks: int,
-    at: int,
-    captured: int,
-    length: int,
-    name: str,
-) -> None:
-    if which >= len(links):
-        raise Malformed(name, "read capture", f"a packet of interface {which}, which is not there")
-    link, per_second = links[which]
-    if link != ETHERNET:
-        raise NotSupported(name, "read capture", f"link type {link}; Ethernet (1) is read")
-    time_ns = ticks * 10**9 // per_second
-    found.extend((at, captured, length, min(time_ns, 2**63 - 1)))

@@ -277,6 +277,62 @@ def records(rng, order, fakes, count=30_000):
     return b"".join(parts), starts
 
 
+def blocks(rng, order, fakes, count=30_000):
+    """The same as pcapng, with a block of statistics and a second interface among the packets."""
+
+    def block(kind, body):
+        size = 12 + len(body)
+        return struct.pack(order + "II", kind, size) + body + struct.pack(order + "I", size)
+
+    def interface(resolution):
+        options = struct.pack(order + "HHB3x", 9, 1, resolution) + struct.pack(order + "HH", 0, 0)
+        return block(1, struct.pack(order + "HHI", 1, 0, 0) + options)
+
+    section = struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
+    parts, starts, sizes = [block(0x0A0D0D0A, section), interface(6)], [], []
+    at = sum(map(len, parts))
+    for number in range(count):
+        which, ticks = 0, (1_700_000_000 + number // 100) * 10**6
+        if number == count // 3:
+            parts.append(block(5, struct.pack(order + "III", 0, 0, 0)))
+            at += len(parts[-1])
+        if number >= 2 * count // 3:
+            if number == 2 * count // 3:
+                parts.append(interface(9))
+                at += len(parts[-1])
+            which, ticks = 1, ticks * 1000
+        size = int(rng.integers(60, 300))
+        body = bytes(rng.integers(0, 256, size + -size % 4, np.uint8))
+        if fakes:
+            fake = struct.pack(order + "IIIIIIII", 6, 32, 0, 0, 0, 0, 0, 32)
+            body = (fake * (size // 32 + 1))[: size + -size % 4]
+        head = struct.pack(order + "IIIII", which, ticks >> 32, ticks & 0xFFFFFFFF, size, size)
+        parts.append(block(6, head + body))
+        starts.append(at + 28)
+        sizes.append(size)
+        at += len(parts[-1])
+    return b"".join(parts), starts, sizes
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("fakes", [False, True], ids=["plain", "payloads that look like blocks"])
+@pytest.mark.parametrize("cut", [0, 70])
+def test_blocks_of_mixed_sizes_are_found_where_they_are(tmp_path, order, fakes, cut):
+    data, starts, sizes = blocks(np.random.default_rng(8), order, fakes)
+    file = tmp_path / "mixed.pcapng"
+    file.write_bytes(data[: len(data) - cut])
+    assert len(data) > 4 << 20
+    found, captured, parts = 0, [], 0
+    for frames in read_frames(file):
+        seconds = frames.time_ns // 10**9 - 1_700_000_000
+        assert list(seconds) == [number // 100 for number in range(found, found + len(frames))]
+        found += len(frames)
+        captured += frames.captured.tolist()
+        parts += 1
+    assert captured == sizes[: len(starts) - bool(cut)]
+    assert parts < 10  # and not one by one
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("fakes", [False, True], ids=["plain", "payloads that look like records"])
 @pytest.mark.parametrize("cut", [0, 70])
