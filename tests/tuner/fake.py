@@ -74,6 +74,9 @@ class FakeTelemetry:
     def settings(self, entity):
         return self.set_to.get(entity, {})
 
+    def highest_all(self, metric):
+        return self.seen.get(metric, {})
+
     def rates(self, metric, entity):
         return self.stepped.get((metric, entity))
 

@@ -68,8 +68,9 @@ def loops(telemetry: Telemetry, fabric: FabricView) -> tuple[Loop, ...]:
 def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
     known = loads(telemetry, fabric)
     senders = senders_by_receiver(telemetry)
+    watermarks = telemetry.highest_all(interface.QUEUE_WATERMARK.name)
     made = []
-    for wire, marks in ecn_marks(telemetry).items():
+    for wire, marks in ecn_marks(telemetry, fabric).items():
         far = fabric.peer(wire) if isinstance(wire, Interface) else None
         port = fabric.port_of(far) if isinstance(far, Netdev) else None
         if not isinstance(wire, Interface) or port is None or marks < MIN_MARKS:
@@ -81,7 +82,7 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
         queue = egress_settings(telemetry, wire, index)
         sender = next(iter(sending), port)
         own = telemetry.settings(sender)
-        seen = telemetry.latest(interface.QUEUE_WATERMARK.name, Slot(wire, "queue", index))
+        seen = watermarks.get(Slot(wire, "queue", index))
         made.append(
             Loop(
                 wire,
@@ -89,7 +90,7 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
                 sending,
                 known.speeds[wire],
                 known.tx[wire],
-                marked_share(telemetry, wire) or 0.0,
+                marked_share(telemetry, wire, fabric) or 0.0,
                 None if seen is None else seen.value,
                 _parameters(own),
                 _thresholds(queue),
@@ -100,12 +101,16 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
 
 
 def _marking_queue(telemetry: Telemetry, wire: Interface) -> int:
-    grown = {
-        index: growth.total
-        for index in range(8)
-        if (growth := telemetry.growth(interface.QUEUE_ECN_MARKED.name, Slot(wire, "queue", index)))
-    }
-    return max(grown, key=lambda index: grown[index], default=0)
+    """Return the queue that marks most, where marks are not counted the one that carries most."""
+    for metric in (interface.QUEUE_ECN_MARKED, interface.QUEUE_TX_PACKETS):
+        grown = {
+            index: growth.total
+            for index in range(8)
+            if (growth := telemetry.growth(metric.name, Slot(wire, "queue", index)))
+        }
+        if grown:
+            return max(grown, key=lambda index: grown[index])
+    return 0
 
 
 def _number(settings: Mapping[str, Setting], name: str) -> float | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from collectors.model.catalogue import interface, switch
-from collectors.model.entities import Entity, Interface, Slot, Switch, Wire, queue, wire_of
+from collectors.model.catalogue import interface, rdma, switch
+from collectors.model.entities import Entity, Interface, Port, Slot, Switch, Wire, queue, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence
 from tuner.diagnosis.load import loads, swapped_switches
@@ -63,7 +63,7 @@ def _flows(telemetry: Telemetry, fabric: FabricView) -> tuple[PriorityFlow, ...]
         if stall.wire not in known or (stall.exact and not known[stall.wire].exact):
             known[stall.wire] = stall
     busy = loads(telemetry, fabric).tx
-    depth = queue_depths(telemetry)
+    depth = queue_depths(telemetry, fabric)
     return tuple(
         PriorityFlow(
             index,
@@ -133,8 +133,12 @@ def _shares(telemetry: Telemetry, metric: Metric) -> Iterable[tuple[Slot, float,
             yield entity, share, growth
 
 
-def ecn_marks(telemetry: Telemetry) -> Mapping[Entity, float]:
-    """Return packets marked by all queues of each interface of which they are counted."""
+def ecn_marks(telemetry: Telemetry, fabric: FabricView | None = None) -> Mapping[Entity, float]:
+    """Return packets marked by all queues of each interface of which they are counted.
+
+    With the fabric, what a host's NIC received as marked stands in for the egress towards it
+    where the switch does not count: an upper bound, for others on the way may have marked.
+    """
 
     def found() -> dict[Entity, float]:
         totals: dict[Entity, float] = {}
@@ -142,26 +146,36 @@ def ecn_marks(telemetry: Telemetry) -> Mapping[Entity, float]:
             wire = wire_of(entity)
             if wire is not None:
                 totals[wire] = totals.get(wire, 0.0) + growth.total
+        received = telemetry.growth_all(rdma.CE_MARKED_RX.name) if fabric is not None else {}
+        for port, growth in received.items():
+            if fabric is not None and isinstance(port, Port):
+                egress = fabric.peer(fabric.attached(port))
+                if egress is not None:
+                    totals.setdefault(egress, growth.total)
         return totals
 
-    return once(telemetry, "ecn_marks", found)
+    return once(telemetry, ("ecn_marks", fabric is None), found)
 
 
-def marked_share(telemetry: Telemetry, wire: Wire) -> float | None:
+def marked_share(
+    telemetry: Telemetry, wire: Wire, fabric: FabricView | None = None
+) -> float | None:
     """Return marks for each packet that an egress sends, None where marks are not counted.
 
     Of the queues that mark where their packets are counted, else of the interface; 1 where no
     packets are counted and some are marked.
     """
-    marks = ecn_marks(telemetry).get(wire)
+    marks = ecn_marks(telemetry, fabric).get(wire)
     if not marks:
         return marks
-    sent = 0.0
+    sent = most = 0.0
     for index in range(8):
         growth = telemetry.growth(interface.QUEUE_TX_PACKETS.name, queue(wire, index))
         marked = telemetry.growth(interface.QUEUE_ECN_MARKED.name, queue(wire, index))
         if growth is not None and marked is not None:
             sent += growth.total
+        most = max(most, growth.total if growth is not None else 0.0)
+    sent = sent or most
     for metric in (interface.TX_PACKETS, switch.TX_UNICAST):
         growth = telemetry.growth(metric.name, wire) if not sent else None
         if growth is not None:
@@ -169,19 +183,19 @@ def marked_share(telemetry: Telemetry, wire: Wire) -> float | None:
     return min(marks / sent, 1.0) if sent else 1.0
 
 
-def queue_depths(telemetry: Telemetry) -> Mapping[Wire, float]:
+def queue_depths(telemetry: Telemetry, fabric: FabricView) -> Mapping[Wire, float]:
     """Return how deep the queues of an egress get against the deepest of its switch (0 to 1).
 
-    The mean of what is known of two signs: packets marked, and the watermark of the last readings.
+    The mean of what is known of two signs: packets marked, and the highest watermark.
     """
 
     def found() -> dict[Wire, float]:
         watermarks: dict[Wire, float] = {}
-        for slot, seen in telemetry.latest_all(interface.QUEUE_WATERMARK.name).items():
+        for slot, seen in telemetry.highest_all(interface.QUEUE_WATERMARK.name).items():
             wire = wire_of(slot)
             if wire is not None:
                 watermarks[wire] = max(watermarks.get(wire, 0.0), seen.value)
-        marks = {w: n for w, n in ecn_marks(telemetry).items() if isinstance(w, Interface)}
+        marks = {w: n for w, n in ecn_marks(telemetry, fabric).items() if isinstance(w, Interface)}
         signs: dict[Wire, list[float]] = {}
         for values, least in ((marks, MIN_MARKS), (watermarks, 1.0)):
             most: dict[Entity, float] = {}

@@ -129,9 +129,9 @@ def is_storm(telemetry: Telemetry, root: PauseRoot) -> bool:
     return stuck and max(rates[-2:]) <= TRICKLE * best
 
 
-def marks_enough(telemetry: Telemetry, wire: Wire) -> bool | None:
+def marks_enough(telemetry: Telemetry, wire: Wire, fabric: FabricView | None = None) -> bool | None:
     """Tell whether an egress marks in earnest, None where marks are not counted."""
-    share = marked_share(telemetry, wire)
+    share = marked_share(telemetry, wire, fabric)
     return None if share is None else share >= FEW_MARKS
 
 

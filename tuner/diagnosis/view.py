@@ -106,6 +106,9 @@ class Telemetry(HostTelemetry, Protocol):
     def latest_all(self, metric: str) -> Mapping[Entity, Seen]:
         """Return the newest value at every entity that has it."""
 
+    def highest_all(self, metric: str) -> Mapping[Entity, Seen]:
+        """Return the highest value within the span at every entity that has it."""
+
     def rates(self, metric: str, entity: Entity) -> tuple[Iterable[int], Iterable[float]] | None:
         """Return growth per second from reading to reading: (wall clock of the later, rate)."""
 

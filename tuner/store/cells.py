@@ -73,6 +73,20 @@ class Cells:
         return _joined(values), _joined(times)
 
     @cached_property
+    def highest(self) -> tuple[Values, Ints]:
+        """Highest native value and its wall clock; undefined where there is no reading."""
+        values, times = [], []
+        for panel, half in zip(self.panels, self._halves, strict=True):
+            held = half.values
+            if half.present is not None:
+                held = np.where(half.present, held, held.min(axis=0, initial=0))
+            cells = np.arange(len(half.row))
+            top = held.argmax(axis=0) if len(held) else np.zeros(len(cells), np.int64)
+            values.append(held[top, cells])
+            times.append(panel.at[top, half.row])
+        return _joined(values), _joined(times)
+
+    @cached_property
     def _by_column(self) -> tuple[Ints, Ints]:
         order = np.argsort(self._column, kind="stable")
         return order, np.searchsorted(self._column[order], np.arange(len(self.columns) + 1))

@@ -83,6 +83,7 @@ class Window(FactView):
         self._chosen: dict[str, Chosen] = {}
         self._growths: dict[str, GrowthMap] = {}
         self._newest: dict[str, Mapping[Entity, Sample]] = {}
+        self._highest: dict[str, Mapping[Entity, Sample]] = {}
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -166,6 +167,17 @@ class Window(FactView):
             }
         return found
 
+    def highest_all(self, metric: str) -> Mapping[Entity, Sample]:
+        """Return the highest value of a metric within the window, at every entity that has it."""
+        found = self._highest.get(metric)
+        if found is None:
+            chosen = self._choice(metric)
+            found = self._highest[metric] = {
+                self._entities[number]: self._sample(chosen, place, highest=True)
+                for place, number in enumerate(chosen.entity.tolist())
+            }
+        return found
+
     def rates(self, metric: str, entity: Entity) -> tuple[Ints, Floats] | None:
         """Return growth per second between readings: (wall clock of the later one, rate).
 
@@ -234,8 +246,9 @@ class Window(FactView):
     def _table(self, chosen: Chosen, place: int) -> Cells:
         return self._tables[int(chosen.is_float[place])]
 
-    def _sample(self, chosen: Chosen, place: int) -> Sample:
-        values, times = self._table(chosen, place).newest
+    def _sample(self, chosen: Chosen, place: int, *, highest: bool = False) -> Sample:
+        table = self._table(chosen, place)
+        values, times = table.highest if highest else table.newest
         cell, column = chosen.cell[place], chosen.columns[chosen.column[place]]
         return Sample(column.to_unit(values[cell].item()), int(times[cell]))
 

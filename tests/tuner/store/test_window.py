@@ -397,3 +397,11 @@ def test_many_agents_integers_and_floats_of_one_metric():
     assert len(window.latest_all("g_ratio")) == 12
     assert dict(window.growth_all("g_ratio")) == {}
     assert Port(Device("node99", "k"), 1) not in grown
+
+
+def test_the_highest_value_of_a_gauge_and_when_it_was_read():
+    readings = [Reading(PORT, {GAUGE: float(v)}, at(t)) for v, t in ((3, 0), (90, 1), (7, 2))]
+    window = store_of_readings(readings).window()
+    [sample] = window.highest_all("g_ratio").values()
+    assert (sample.value, sample.at_ns) == (90, START_NS + SECOND)
+    assert window.latest("g_ratio", PORT).value == 7

@@ -120,7 +120,7 @@ def _reasons(
         needed = 0.0
     if xoff < needed:
         yield Evidence(_XOFF, slot, xoff, "bytes", f">= {needed:.0f} for {metres:g} m (802.1Qbb)")
-    seen = telemetry.latest(rows.GROUP_HEADROOM_MAX.name, slot)
+    seen = telemetry.highest_all(rows.GROUP_HEADROOM_MAX.name).get(slot)
     if seen is not None and xoff > 0 and seen.value >= USED_UP * xoff:
         yield Evidence(rows.GROUP_HEADROOM_MAX.name, slot, seen.value, "bytes", f"< {xoff:.0f}")
 

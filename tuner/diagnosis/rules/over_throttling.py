@@ -13,7 +13,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 
 ROOM: Final = 0.85  # of line rate: a congested egress should carry more
 MIN_LOAD: Final = 0.1  # an egress with less is not in use
-MARKED: Final = 0.01
+MARKED: Final = 0.003
 LOW_KMIN_S: Final = 2e-6  # of line rate: a queue this short marks single packets of two senders
 SHORT_CNP_S: Final = 4e-6  # shortest interval between CNPs of a flow that vendors advise
 SHORT_CUT_S: Final = 4e-6  # of cuts

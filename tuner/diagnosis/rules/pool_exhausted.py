@@ -21,7 +21,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     drops = lossless_drops(telemetry)
     findings: dict[Switch, Finding] = {}
     judged = False
-    for slot, seen in telemetry.latest_all(rows.POOL_MAX.name).items():
+    for slot, seen in telemetry.highest_all(rows.POOL_MAX.name).items():
         switch = slot.parent if isinstance(slot, Slot) else None
         size = _size(telemetry, slot, switch)
         if not isinstance(switch, Switch) or size is None:
