@@ -128,7 +128,7 @@ class Switchboard:
         return self._aliases.setdefault(target.name, {})
 
     def _gnmi(self, target: Target, interval_s: float) -> Poller:
-        from collectors.gnmi.client import Dial, Tls
+        from collectors.gnmi.client import Dial
         from collectors.gnmi.subscriber import Options, Subscriber
         from collectors.gnmi.vendors import VENDORS
         from collectors.targets.wanted import Wanted
@@ -139,14 +139,10 @@ class Switchboard:
         platform: str = target.platform if target.platform in VENDORS else "openconfig"
         if platform == "nvue" and row.on_change_only:
             platform = "nvue_netq"
-        tls = None
-        if row.tls is not None:
-            files = row.tls
-            tls = Tls(files.ca, files.cert, files.key, files.server_name, files.trust_first)
         dial = Dial(
             target.address,
             row.port or VENDORS[platform].port,
-            tls,
+            row.tls,
             ref.user,
             read_secret(ref.password_env, ref.password_file, self._where(row.credentials)),
             row.max_message_bytes,
@@ -189,7 +185,7 @@ class Switchboard:
         return ConfigFile(target.switch, target.platform, file)
 
     def _api(self, target: Target, interval_s: float) -> Poller:
-        from collectors.configapi.http import Dial, Tls
+        from collectors.configapi.http import Dial
         from collectors.configapi.poller import APIS, ConfigApi
 
         del interval_s
@@ -197,16 +193,12 @@ class Switchboard:
             raise AssertionError(target.name)
         row, ref = target.api, self._credentials(target.api.credentials)
         api = APIS[row.protocol or API_OF_PLATFORM[target.platform]]
-        tls = None
-        if row.tls is not None:
-            files = row.tls
-            tls = Tls(files.ca, files.cert, files.key, files.server_name, files.trust_first)
         where = self._where(row.credentials)
         dial = Dial(
             target.name,
             target.address,
             row.port or api.port,
-            tls,
+            row.tls,
             ref.user,
             read_secret(ref.password_env, ref.password_file, where),
             row.timeout,

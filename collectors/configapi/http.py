@@ -18,21 +18,11 @@ from typing import Final
 
 from collectors.model.errors import ConfigInvalid, Denied, Malformed, NotSupported, Unavailable
 from collectors.targets.secret import Secret
+from collectors.targets.tls import Tls
 
 _CHUNK: Final = 1 << 16
 _DENIED: Final = {401, 403}
 _NOT_THERE: Final = {404, 405, 501}
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """PEM files. trust_first: accept whatever certificate the switch shows (for labs)."""
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    server_name: str = ""
-    trust_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -18,32 +17,18 @@ from collectors.gnmi.messages import gnmi, gNMIStub
 from collectors.gnmi.paths import pack_path
 from collectors.gnmi.vendors import Vendor
 from collectors.model.errors import (
-    ConfigInvalid,
     Denied,
     FabricError,
     NotSupported,
     Unavailable,
 )
 from collectors.targets.secret import Secret
+from collectors.targets.tls import Tls, read_pem
 
 ENCODINGS: Final = {"JSON": 0, "BYTES": 1, "PROTO": 2, "ASCII": 3, "JSON_IETF": 4}
 _CODE = grpc.StatusCode
 _DENIED: Final = {_CODE.UNAUTHENTICATED, _CODE.PERMISSION_DENIED}
 _NEVER: Final = {_CODE.UNIMPLEMENTED, _CODE.INVALID_ARGUMENT, _CODE.NOT_FOUND}
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Files in PEM. trust_first: accept whatever certificate the target shows (for labs).
-
-    server_name: name in the target's certificate where it is not its address.
-    """
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    server_name: str = ""
-    trust_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +90,7 @@ class Client:
 
     async def _credentials(self, tls: Tls) -> tuple[Any, str]:
         def read(path: str) -> bytes | None:
-            if not path:
-                return None
-            try:
-                return Path(path).read_bytes()
-            except OSError as error:
-                raise ConfigInvalid(self._name, f"tls file {path}", str(error.strerror)) from error
+            return read_pem(path, self._name) if path else None
 
         ca, name = read(tls.ca), tls.server_name
         if tls.trust_first:

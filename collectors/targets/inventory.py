@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid
 from collectors.targets.secret import Secret
+from collectors.targets.tls import Tls
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]
@@ -51,16 +52,6 @@ class Snmp(Struct, frozen=True, forbid_unknown_fields=True):
     relearn: Seconds = 600.0
 
 
-class TlsFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    """PEM files. trust_first accepts any certificate: for labs."""
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    server_name: str = ""
-    trust_first: bool = False
-
-
 class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
     """gNMI of a target; tls null is plain text. paths: instead of the platform's own.
 
@@ -70,7 +61,7 @@ class Gnmi(Struct, frozen=True, forbid_unknown_fields=True):
 
     credentials: str = ""
     port: TcpPort | None = None
-    tls: TlsFiles | None = None
+    tls: Tls | None = None
     timeout: Seconds = 10.0
     max_message_bytes: Annotated[int, Meta(ge=1 << 16)] = 64 << 20
     on_change_only: bool = False
@@ -97,7 +88,7 @@ class Api(Struct, frozen=True, forbid_unknown_fields=True):
     credentials: str = ""
     protocol: Literal["", "eapi", "nxapi", "nvue", "junos", "restconf"] = ""
     port: TcpPort | None = None
-    tls: TlsFiles | None = TlsFiles()
+    tls: Tls | None = Tls()
     timeout: Seconds = 20.0
     every: Seconds = 600.0
 

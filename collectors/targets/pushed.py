@@ -11,32 +11,23 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import unquote
 
 import grpc
 
-from collectors.model.catalogue import switch as metrics
 from collectors.model.entities import Switch
-from collectors.model.errors import ConfigInvalid, Unavailable
-from collectors.model.metric import Column, Metric, Source
+from collectors.model.errors import Unavailable
 from collectors.model.reading import Clock, GapLog, Pass, Reading
+from collectors.targets.fleet import AGE, UP
 from collectors.targets.secret import Secret
+from collectors.targets.tls import read_pem
 
 _SILENT_ROUNDS: Final = 3
 _CODE = grpc.StatusCode
 D = TypeVar("D")
 Wants = Callable[[str], bool]
 Note = Callable[[str, str], None]
-
-
-def _column(row: Metric) -> Column:
-    return row.column(Source("derived", row.name))
-
-
-UP: Final = _column(metrics.TARGET_UP)
-AGE: Final = _column(metrics.TARGET_AGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +200,7 @@ def peer_of(context: Any) -> str:
 
 
 def _credentials(tls: ServerTls, what: str) -> Any:
-    def read(path: str) -> bytes:
-        try:
-            return Path(path).read_bytes()
-        except OSError as error:
-            raise ConfigInvalid(f"$.{what}.tls", f"read {path}", str(error.strerror)) from error
-
-    ca = read(tls.client_ca) if tls.client_ca else None
-    return grpc.ssl_server_credentials(
-        [(read(tls.key), read(tls.cert))], ca, require_client_auth=ca is not None
-    )
+    where = f"$.{what}.tls"
+    ca = read_pem(tls.client_ca, where) if tls.client_ca else None
+    pair = read_pem(tls.key, where), read_pem(tls.cert, where)
+    return grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)

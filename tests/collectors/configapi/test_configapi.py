@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.switches import Switchboard
-from collectors.configapi.http import Dial, Tls, fetch_text
+from collectors.configapi.http import Dial, fetch_text
 from collectors.configapi.jsonrpc import parse_result
 from collectors.configapi.poller import APIS, ConfigApi
 from collectors.model.entities import Switch
@@ -29,6 +29,7 @@ from collectors.model.errors import (
 )
 from collectors.model.reading import Instant
 from collectors.targets.secret import Secret
+from collectors.targets.tls import Tls
 
 CASES = Path(__file__).parents[2] / "fixtures/switchconfig"
 LEAF = Switch("leaf1", "leaf1")

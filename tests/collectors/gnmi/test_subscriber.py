@@ -5,10 +5,11 @@ import subprocess
 
 import pytest
 
-from collectors.gnmi.client import Client, Dial, Tls
+from collectors.gnmi.client import Client, Dial
 from collectors.gnmi.vendors import VENDORS
 from collectors.model.errors import Denied, FabricError, NotSupported, Unavailable
 from collectors.targets.secret import Secret
+from collectors.targets.tls import Tls
 from simlab.switches.gnmi_target import GnmiFaults
 
 from .conftest import clock, reasons, values
