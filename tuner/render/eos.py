@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Slot, Switch
+from collectors.model.entities import Entity, Interface, Slot, Switch, display
 from tuner.render.form import Change, Renderer, anywhere, on, percent, port_of
 
 _MARKING: Final = ("ecn_enabled", "kmin_bytes", "kmax_bytes", "pmax_ratio", "ecn_average_weight")
 _TIMES: Final = ("pfc_watchdog_detection_seconds", "pfc_watchdog_restoration_seconds")
+_PROFILED: Final = (*_MARKING, "pfc_priorities", "trust", "scheduler", "scheduler_weight")
 _QUEUE: Final = (*_MARKING, "ecn_counting_enabled", "scheduler", "scheduler_weight")
 
 
 def write(change: Change) -> str:
     """Return the commands."""
     text = "".join(_map(change)) + "".join(_hash(change)) + "".join(_poll(change))
+    text += "".join(_profiles(change)) if change.way == "apply" else ""
     for port in dict.fromkeys(filter(None, (port_of(place) for place, _ in change.keys))):
         lines = [*_interface(change, port)]
         for slot in change.slots(port, "queue"):
@@ -24,6 +27,23 @@ def write(change: Change) -> str:
         if lines:
             text += f"interface {port.name}\n" + "".join(f"   {line}\n" for line in lines)
     return text
+
+
+def _profiles(change: Change) -> Iterator[str]:
+    """Yield what to know of settings that stand in a qos profile, which ports share."""
+    users: dict[str, set[str]] = {}
+    for row in change.device.settings:
+        port = port_of(row.entity)
+        if port is not None and row.name in _PROFILED:
+            users.setdefault(row.where, set()).add(port.name)
+    for place, name in change.keys:
+        where = change.where(place, name)
+        ports = users.get(where, set())
+        if where and name in _PROFILED and len(ports) > 1:
+            yield (
+                f"! {name} of {display(place)} stands in a qos profile ({where}) that {len(ports)} "
+                "ports use: change it there for all, or take the port off the profile first\n"
+            )
 
 
 def _or_no(change: Change, place: Entity, name: str, line: str) -> list[str]:

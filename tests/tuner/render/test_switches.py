@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.model.entities import Interface
 from collectors.switchconfig.read import parse_configuration
 from tests.tuner.render import configs, states
 from tests.tuner.render.states import LEAF, device, maps, marking, merged, one, parsed, together
@@ -359,31 +358,3 @@ def test_onyx(walk):
 def flat(set_word, delete_word, leaf):
     config = configs.Flat(set_word, delete_word, leaf)
     return config.enter, config.text
-
-
-def test_eos_has_one_polling_interval_for_all_ports():
-    ports = [Interface(LEAF, name) for name in ("Ethernet1/1", "Ethernet2/1")]
-    name = "pfc_watchdog_poll_seconds"
-    beside = {(port, "mtu_bytes"): 9214 for port in ports}
-    before = {**beside, **{(port, name): 0.1 for port in ports}}
-    after = {(port, name): 0.2 for port in ports}
-    there_and_back(EOS, (before, after), *by_indentation(eos_name))
-    made = rendered(device("eos", {}, after), EOS)
-    assert made.apply.count("polling-interval 0.2\n") == 1
-    assert "no priority-flow-control pause watchdog default polling-interval\n" in made.undo
-
-
-def test_junos_takes_no_loss_from_classes_that_nothing_pauses_any_more():
-    config = configs.Flat("set", "delete", junos_leaf)
-    port = Interface(LEAF, "et-0/0/0")
-    places = tuple(3 if dscp == 26 else -1 for dscp in range(64))
-    after = {
-        (port, "pfc_priorities"): tuple(p == 3 for p in range(8)),
-        (port, "dscp_to_traffic_class"): places,
-    }
-    made = rendered(device("junos", {}, after), JUNOS)
-    config.enter(made.apply)
-    assert "class-of-service forwarding-classes class FT-Q3 pfc-priority 3" in config.text()
-    config.enter(made.undo)
-    assert "no-loss" not in config.text()
-    assert "pfc-priority" not in config.text()
