@@ -14,6 +14,7 @@ from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
 
 MIN_PACKETS: Final = 20  # fewer may be under way when the ends are read
+FLIGHT_S: Final = 10e-6  # on 2 km of fibre: sent, and not received when both ends are read
 MIN_SHARE: Final = 1e-4  # of the packets sent; a healthy cable loses none
 CRITICAL_SHARE: Final = 1e-3
 DEAD: Final = 0.99
@@ -78,7 +79,7 @@ def _missing(
     for metric in _TAKEN:
         growth = telemetry.growth(metric.name, received[1])
         taken = max(taken, growth.total if growth is not None else 0.0)
-    lost = tx.total - rx.total - taken - 2 * apart * tx.rate
+    lost = tx.total - rx.total - taken - (2 * apart + FLIGHT_S) * tx.rate
     share = lost / tx.total
     if lost < MIN_PACKETS or share < MIN_SHARE:
         return None

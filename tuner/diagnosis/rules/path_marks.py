@@ -37,7 +37,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 if growth is not None:
                     evidence.append(grew(metric, queue, growth))
         severity: Severity = "critical" if share > CRITICAL_SHARE else "warning"
-        if severity == "warning" and _holds(telemetry, fabric, port):
+        if _holds(telemetry, fabric, port):
             severity = "info"
         findings.append(
             found(
