@@ -341,6 +341,14 @@ RUNS: dict[str, Callable[[], Simulation]] = {
     "paper, ACKs marked": lambda: dcqcn(
         CongestionControl(form=Form.PAPER, dcqcn=PAPER_QUICK), ack_ecn_capable=True
     ),
+    "paper, ACKs in priority 0, rates at the least": lambda: dcqcn(
+        CongestionControl(form=Form.PAPER, dcqcn=replace(PAPER_QUICK, min_rate_bps=10e9)),
+        ack_priority=0,
+    ),
+    "firmware, target falls with the timer": lambda: dcqcn(
+        replace(FIRMWARE, dcqcn=replace(QUICK, clamp_target=False, clamp_target_after_timer=True)),
+        1e-3,
+    ),
     "dynamic threshold": lambda: pauses(TIGHT),
     "static threshold": lambda: pauses(replace(TIGHT, xoff_bytes=20_000)),
     "no reserve": lambda: pauses(replace(TIGHT, xoff_bytes=9000, reserved_bytes=0)),
@@ -358,6 +366,9 @@ RUNS: dict[str, Callable[[], Simulation]] = {
     "go back N, NAKs cut, window": lambda: lossy(
         selective=False, nak_cuts=True, window_packets=20, ack_every=3
     ),
+    "retries for ever, one packet at a time": lambda: lossy(
+        selective=False, retry_limit=0, window_packets=1
+    ),
     "selective repeat": lambda: lossy(selective=True),
     "selective repeat, window": lambda: lossy(selective=True, window_packets=40),
     "go back N, many messages": lambda: lossy_messages(selective=False),
@@ -374,6 +385,12 @@ RUNS: dict[str, Callable[[], Simulation]] = {
     "storm": storm,
     "InfiniBand": infiniband,
     "InfiniBand, FECN": lambda: infiniband(IB_CONTROL, threshold_bytes=3000, marking_rate=2),
+    "InfiniBand, every other packet marked": lambda: infiniband(
+        IB_CONTROL, threshold_bytes=2000, marking_rate=1
+    ),
+    "InfiniBand, each packet marked": lambda: infiniband(
+        replace(IB_CONTROL, ccti_timer_s=0.0, ccti_increase=1), threshold_bytes=4000
+    ),
     "reused slots": reused,
     "ring": lambda: ring(Kind.ALL_REDUCE),
     "ring, round robin": lambda: ring(Kind.ALL_REDUCE, mode=QpMode.ROUND_ROBIN),
