@@ -143,3 +143,9 @@ def rate_bps(telemetry: Telemetry, place: Entity) -> float | None:
     setting = telemetry.settings(wire).get("speed_bps")
     known = setting is not None and isinstance(setting.value, (int, float))
     return float(setting.value) if setting is not None and known else None  # type: ignore[arg-type]
+
+
+def runs_dcqcn(telemetry: Telemetry, port: Entity) -> bool:
+    """Tell whether a NIC is known to run DCQCN, which is what its parameters need."""
+    setting = telemetry.settings(port).get("congestion_control")
+    return setting is not None and setting.value == "dcqcn"

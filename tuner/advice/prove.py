@@ -14,9 +14,9 @@ from collectors.model.entities import Entity, Interface, Port, Slot, wire_of
 from collectors.model.errors import NotSupported
 from collectors.model.facts import Value
 from tuner.advice.cure import recommend_change
-from tuner.advice.cures.congestion import ECN, TUNED, runs_dcqcn
+from tuner.advice.cures.congestion import ECN, TUNED
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.norm import rate_bps
+from tuner.advice.norm import rate_bps, runs_dcqcn
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.search.candidate import changed_settings
 from tuner.advice.search.objective import Weights

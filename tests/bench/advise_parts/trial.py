@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
@@ -89,6 +90,8 @@ def change_at(place: Entity, knob: str, value: Value) -> Change:
         return Change(place, "buffer_alpha", 2.0**value)
     if knob == "qp_timeout_code" and isinstance(value, int):
         return Change(place, "ack_timeout_s", ack_timeout_s(value))
+    if knob == "ib_host_receive_path":
+        return Change(place, "host_repair", value)
     if knob == "job_tclass":
         return Change(place, "rdma_cm_tclass", value)
     return Change(place, knob, value)
@@ -96,6 +99,9 @@ def change_at(place: Entity, knob: str, value: Value) -> Change:
 
 def followed(draw: Draw, advice: Iterable[Recommendation]) -> tuple[Draw, list[str]]:
     """Return the draw with the advice followed, and what of it the simulator cannot follow."""
+    advice = list(advice)
+    with suppress(FabricError):  # together first: Kmin alone may be above a Kmax to come
+        return applied(draw, [c for rec in advice for c in changes_of(draw, rec)]), []
     unfit = []
     for rec in advice:
         try:
@@ -173,7 +179,8 @@ def faults(draw: Draw, advice: Sequence[Recommendation]) -> Iterator[str]:
     for rec in advice:
         yield from missing_fields(rec)
     # What was not visible, or is mended by hand, has no value to come back.
-    known = [r for r in advice if r.current is not None and not r.knob.endswith("_repair")]
+    by_hand = ("link_repair", "host_repair", "speed_bps")
+    known = [r for r in advice if r.current is not None and r.knob not in by_hand]
     done: list[tuple[Draw, Recommendation]] = []
     there = draw
     for rec in known:

@@ -16,7 +16,8 @@ from collectors.model.entities import Entity, Interface, Port, Slot, display, wi
 from collectors.model.facts import Value
 from tuner.advice.cure import Cure, end_of_pauses, recommend_change
 from tuner.advice.cures.configuration import EXPONENT, aligned, drifted, exponent_of
-from tuner.advice.norm import held, rate_bps, usual
+from tuner.advice.cures.published import unpublished
+from tuner.advice.norm import held, rate_bps, runs_dcqcn, usual
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -35,12 +36,6 @@ HAI_PER_BPS: Final = 50e6 / 25e9
 CNP_S: Final = 50e-6
 TIMER_S: Final = NVIDIA_FIRMWARE.increase_timer_s
 STEP: Final = 2.0
-
-
-def runs_dcqcn(telemetry: Telemetry, port: Entity) -> bool:
-    """Tell whether a NIC is known to run DCQCN, which is what its parameters need."""
-    setting = telemetry.settings(port).get("congestion_control")
-    return setting is not None and setting.value == "dcqcn"
 
 
 def mark_first(
@@ -325,13 +320,15 @@ def share_buffer(
 def first_alike(cure: Cure) -> Cure:
     """Return the cure that first brings the fabric's loop settings to what most places have.
 
-    Only where none differs is it a matter of other values for all.
+    Then what lies outside everything published; only where nothing does is it a matter of other
+    values.
     """
 
     def alike(
         finding: Finding, telemetry: Telemetry, fabric: FabricView
     ) -> Iterable[Recommendation]:
         made = list(drifted(finding, telemetry, fabric, LOOP))
+        made = made or list(unpublished(finding, telemetry, fabric))
         yield from made or cure(finding, telemetry, fabric)
 
     return alike
