@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from collectors.model.entities import Device, Interface, Netdev, Port, Switch, queue
-from collectors.model.entities import Slot as SlotOf
+from collectors.model.entities import Device, Interface, Netdev, Port, Slot, Switch, queue
 from collectors.model.facts import Attribute, Facts, Gid, Neighbour, QueuePairFact, Setting
 
 HOSTS_OF_POD: Final = 32
@@ -209,7 +208,7 @@ class Clos:
                 )
             ]  # fmt: skip
             settings += [
-                Setting(SlotOf(interface, "priority_group", LOSSLESS), name, value, "gNMI")
+                Setting(Slot(interface, "priority_group", LOSSLESS), name, value, "gNMI")
                 for name, value in (("xoff_bytes", 300_000), ("buffer_alpha", 0.125))
             ]
             far = self.cables.get(interface)
