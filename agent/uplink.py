@@ -36,6 +36,7 @@ _CHANNEL_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.enable_retries", 0),
+    ("grpc.http2.bdp_probe", 0),  # a ping for each answer; a stream of small batches needs none
     # Else a new channel would inherit the pause of the one before it.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 1 << 20),
