@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collectors.model.ecn import EcnThresholds
-from collectors.model.entities import Entity, Host, Interface, Slot, Switch
+from collectors.model.entities import Entity, Interface, Slot, Switch
 from collectors.model.errors import ConfigInvalid
 from collectors.model.facts import Value
 from simlab.packet.build_ports import thresholds_at
@@ -160,8 +160,3 @@ def is_switch_place(entity: Entity) -> bool:
     """Tell whether an entity is a switch or part of one."""
     whole = entity.parent if isinstance(entity, Slot) else entity
     return isinstance(whole, Switch | Interface)
-
-
-def host_of_nic(places: Places, entity: Entity) -> Host:
-    """Return the host of a device, port or interface."""
-    return Host(places.names.host(places.nics(entity)[0]))

@@ -26,9 +26,8 @@ class Job:
     """A job of `ranks` (host nodes); each iteration begins when the one before has arrived.
 
     size_bytes: buffer of one rank of a collective, or what one sender sends. qps: per pair of
-    ranks. qp_numbers: first queue pair number (QP numbers follow from it, and UDP ports from
-    these). paths: switch egress ports by (src, dst) that the network gives these flows instead
-    of hashing.
+    ranks. paths: switch egress ports by (src, dst) that the network gives these flows instead of
+    hashing.
     """
 
     name: str

@@ -56,7 +56,9 @@ def _holds_up(
     marks = [share for wire in hot if (share := marked_share(telemetry, wire)) is not None]
     if any(root.wire in hot for root in pause_roots(telemetry, fabric)):
         return True
-    return max(marks) >= FEW_MARKS if marks else full
+    if not marks:
+        return full
+    return max(marks) >= FEW_MARKS or (full and max(marks) > 0)
 
 
 def _heavy(switch: Switch, known: Loads, fabric: FabricView) -> list[Wire]:

@@ -6,6 +6,7 @@ import math
 from typing import Final
 
 from collectors.model.catalogue import interface
+from collectors.model.entities import queue
 from tuner.diagnosis.control_loop import Loop, loops
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, found, verdict
@@ -26,9 +27,23 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         for loop in loops(telemetry, fabric)
         if loop.ecn is not None and loop.parameters is not None and loop.watermark is not None
     ]
-    findings = [finding for loop in known if (finding := _judge(rule, loop)) is not None]
+    findings = [
+        finding
+        for loop in known
+        if (finding := _judge(rule, loop)) is not None and _still_swings(telemetry, loop)
+    ]
     missing = () if known else ("watermark, thresholds and DCQCN settings of a marking egress",)
     return verdict(rule, findings, judged=bool(known), missing=missing)
+
+
+def _still_swings(telemetry: Telemetry, loop: Loop) -> bool:
+    """Tell whether the queue overshoots in the newest reading, too, not once as flows start."""
+    newest = [
+        seen.value
+        for index in range(8)
+        if (seen := telemetry.latest(interface.QUEUE_WATERMARK.name, queue(loop.wire, index)))
+    ]
+    return loop.ecn is not None and max(newest, default=0.0) >= SWING * loop.ecn.kmax_bytes
 
 
 def _judge(rule: Rule, loop: Loop) -> Finding | None:
