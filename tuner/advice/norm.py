@@ -21,6 +21,7 @@ from collectors.model.entities import (
 )
 from collectors.model.facts import Setting, Value
 from tuner.advice.twin.change import Assignment
+from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
 
 ROCE_DSCP: Final = 26
@@ -67,27 +68,48 @@ def usual(
     have no majority, those of the same kind and number, then of the same number. Other devices
     are asked first: a whole switch may be wrong.
     """
-    everywhere = telemetry.setting_all(name)
-    speeds = telemetry.setting_all("speed_bps")
+    index = once(telemetry, ("usual", name), lambda: _Index(telemetry, fabric, name))
+    return index.usual(place)
 
-    def trait(entity: Entity) -> tuple[object, ...]:
+
+class _Index:
+    """How often each value of a setting stands, by likeness and device: many places ask."""
+
+    def __init__(self, telemetry: Telemetry, fabric: FabricView, name: str) -> None:
+        self._fabric = fabric
+        self._speeds = telemetry.setting_all("speed_bps")
+        self._values = {e: s.value for e, s in telemetry.setting_all(name).items()}
+        self._counts: dict[object, Counter[Value]] = {}
+        for entity, value in self._values.items():
+            for like in self._likes(entity):
+                for key in (like, (like, _device(entity))):
+                    self._counts.setdefault(key, Counter())[value] += 1
+
+    def _likes(self, entity: Entity) -> tuple[object, ...]:
+        """Return what an entity is compared by, closest first."""
         wire = wire_of(entity)
-        speed = speeds.get(wire) if wire is not None else None
-        far = fabric.peer(wire) if wire is not None else None
-        return (*_kind(entity), speed.value if speed else None, isinstance(far, Interface))
+        speed = self._speeds.get(wire) if wire is not None else None
+        far = self._fabric.peer(wire) if wire is not None else None
+        number = entity.index if isinstance(entity, Slot) else None
+        kind = kind_of(entity), number
+        close = *kind, speed.value if speed else None, isinstance(far, Interface)
+        return ("close", close), ("kind", kind), ("number", number)
 
-    own = _device(place)
-    others = [(entity, s.value) for entity, s in everywhere.items() if entity != place]
-    for like in (trait, _kind, _number):
-        alike = [(entity, value) for entity, value in others if like(entity) == like(place)]
-        elsewhere = [(entity, value) for entity, value in alike if _device(entity) != own]
-        for group in (elsewhere, alike):
-            if len(group) < 2:
-                continue
-            value, times = Counter(value for _, value in group).most_common(1)[0]
-            if times * 2 > len(group):
-                return value, f"{times} of {len(group)} of its like have it"
-    return None
+    def usual(self, place: Entity) -> tuple[Value, str] | None:
+        """Return the majority of the like of a place, that of other devices first."""
+        empty: Counter[Value] = Counter()
+        own = Counter([self._values[place]] if place in self._values else [])
+        for like in self._likes(place):
+            alike = self._counts.get(like, empty)
+            here = self._counts.get((like, _device(place)), empty)
+            for group in (alike - here, alike - own):
+                total = group.total()
+                if total < 2:
+                    continue
+                value, times = group.most_common(1)[0]
+                if times * 2 > total:
+                    return value, f"{times} of {total} of its like have it"
+        return None
 
 
 def _device(entity: Entity) -> object:
@@ -95,14 +117,6 @@ def _device(entity: Entity) -> object:
         return entity
     wire = wire_of(entity)
     return wire.switch if isinstance(wire, Interface) else host_of(entity)
-
-
-def _number(entity: Entity) -> object:
-    return entity.index if isinstance(entity, Slot) else None
-
-
-def _kind(entity: Entity) -> tuple[object, ...]:
-    return kind_of(entity), entity.index if isinstance(entity, Slot) else None
 
 
 def wanted(

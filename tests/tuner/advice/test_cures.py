@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Interface, Netdev, Slot, priority, queue
+from collectors.model.entities import Interface, Netdev, Slot, Switch, priority, queue
 from simlab.scenarios.change import applied
 from simlab.scenarios.draw import Change, Draw
 from simlab.scenarios.observe import record
 from simlab.scenarios.outcome import outcome
 from simlab.scenarios.registry import draw as draw_of
 from tests.tuner.diagnosis.test_rules import lab
-from tuner.advice.cures.configuration import aligned, as_knob
+from tuner.advice.cures.configuration import aligned, as_knob, drifted
 from tuner.advice.cures.congestion import mark_first
+from tuner.advice.cures.published import unpublished
 from tuner.advice.norm import usual, wanted
 from tuner.advice.prove import prove
 from tuner.advice.recommend import recommend
@@ -157,3 +158,33 @@ def test_places_of_one_change_are_told_apart():
     assert [one.scope for one in both.each()] == [made.netdevs[0], made.netdevs[1]]
     assert len({one.id for one in both.each()}) == 2
     assert all(isinstance(one.scope, Netdev | Interface | Slot) for one in both.each())
+
+
+def test_parameters_outside_all_that_is_published_come_back():
+    made = lab(4)
+    for number, port in enumerate(made.ports):
+        made.telemetry.put(port, "congestion_control", "unknown" if number == 3 else "dcqcn")
+        made.telemetry.put(port, "dcqcn_cut_window_s", 1e-3)
+        made.telemetry.put(port, "dcqcn_g", 1 / 256)
+    [rec] = unpublished(finding("incast", made.interfaces[0]), made.telemetry, made.fabric)
+    assert rec.knob == "dcqcn_cut_window_s"
+    assert rec.places == tuple(made.ports[:3])  # not where the algorithm is not known to be DCQCN
+    assert rec.current == 1e-3
+    assert rec.proposed == pytest.approx(4e-6)
+
+
+def test_what_is_usual_is_counted_in_time_that_does_not_grow_with_the_square():
+    made = lab(3)
+    switches = [Switch(f"s{number}", f"s{number}") for number in range(100)]
+    for switch in switches:
+        for port in range(30):
+            made.telemetry.put(queue(Interface(switch, f"p{port}"), 3), "kmin_bytes", 100e3)
+    odd = queue(Interface(switches[7], "p3"), 3)
+    made.telemetry.put(odd, "kmin_bytes", 5e3)
+    asked = []
+    original = made.telemetry.setting_all
+    made.telemetry.setting_all = lambda name: asked.append(name) or original(name)
+    found = finding("incast", made.interfaces[0])
+    [rec] = drifted(found, made.telemetry, made.fabric, ("kmin_bytes",))
+    assert changes([rec]) == {("kmin_bytes", odd): 100e3}
+    assert len(asked) < 10

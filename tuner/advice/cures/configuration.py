@@ -18,6 +18,7 @@ from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.norm import around, held, usual, wanted
 from tuner.advice.recommendation import Recommendation, Risk
 from tuner.diagnosis.finding import Finding
+from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
 
 _PFC: Final = ("pfc_priorities",)
@@ -112,13 +113,22 @@ def drifted(
     finding: Finding, telemetry: Telemetry, fabric: FabricView, names: Iterable[str]
 ) -> Iterable[Recommendation]:
     """Yield the changes that bring every place of the fabric to what most of its like have."""
+    chosen = tuple(names)
+    odd = once(telemetry, ("drift", chosen), lambda: _drift(telemetry, fabric, chosen))
+    yield from _grouped(finding, telemetry, fabric, odd)
+
+
+def _drift(telemetry: Telemetry, fabric: FabricView, names: Iterable[str]) -> list[Odd]:
     odd: list[Odd] = []
     for name in names:
-        for entity, setting in telemetry.setting_all(name).items():
+        held_at = telemetry.setting_all(name)
+        if len({setting.value for setting in held_at.values()}) < 2:
+            continue  # nobody differs
+        for entity, setting in held_at.items():
             found = usual(telemetry, fabric, name, entity)
             if found is not None and found[0] != setting.value:
                 odd.append((name, entity, setting, *found))
-    yield from _grouped(finding, telemetry, fabric, odd)
+    return odd
 
 
 Odd = tuple[str, Entity, Setting, Value, str]
