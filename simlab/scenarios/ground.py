@@ -151,7 +151,12 @@ def one_switch(
 
 
 def subnet(ground: Ground, credits_bytes: int = 64 * 1024) -> Ground:
-    """Return the same fabric as an InfiniBand subnet without congestion control."""
+    """Return the same fabric as an InfiniBand subnet without congestion control.
+
+    Every port grants what is under way on its fastest cable, twice, or else it waits unasked.
+    """
+    way = max(cable.rate_bps * 2 * cable.delay_s / 8 for cable in ground.topology.cables)
+    credits_bytes = max(credits_bytes, round(2 * way))
     model = replace(
         ground.model,
         infiniband=InfinibandLink(credits_bytes=credits_bytes),
