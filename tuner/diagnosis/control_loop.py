@@ -19,7 +19,7 @@ from tuner.diagnosis.once import once
 from tuner.diagnosis.place import egress_settings
 from tuner.diagnosis.view import FabricView, Telemetry
 
-MIN_MARKS: Final = 200  # packets: fewer are no loop at work
+MIN_MARKS: Final = 50  # packets: fewer are no loop at work
 _OFF_IS_NONE: Final = ("byte_counter_bytes", "max_rate_bps", "first_cnp_rate_bps")
 _NEEDED: Final = ("ai_bps", "increase_timer_s")
 
@@ -68,7 +68,8 @@ def loops(telemetry: Telemetry, fabric: FabricView) -> tuple[Loop, ...]:
 def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
     known = loads(telemetry, fabric)
     senders = senders_by_receiver(telemetry)
-    watermarks = telemetry.highest_all(interface.QUEUE_WATERMARK.name)
+    # The newest: flows start at line rate, so that every loop overshoots once.
+    watermarks = telemetry.latest_all(interface.QUEUE_WATERMARK.name)
     made = []
     for wire, marks in ecn_marks(telemetry, fabric).items():
         far = fabric.peer(wire) if isinstance(wire, Interface) else None

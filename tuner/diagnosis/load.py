@@ -127,7 +127,7 @@ def swapped_switches(
     rx, tx: one count by wire. least: counts below it say nothing. A cable speaks against both
     its ends, so a switch is believed unless most of its cables speak against it.
     """
-    votes: dict[Switch, int] = {}
+    votes: dict[Switch, dict[Interface, int]] = {}
     for near, received in rx.items():
         far = fabric.peer(near)
         if not isinstance(near, Interface) or far is None:
@@ -137,8 +137,19 @@ def swapped_switches(
         straight = _agree(received, tx[far], least) and _agree(tx[near], rx[far], least)
         crossed = _agree(received, rx[far], least) and _agree(tx[near], tx[far], least)
         if straight != crossed:
-            votes[near.switch] = votes.get(near.switch, 0) + (1 if crossed else -1)
-    return frozenset(switch for switch, sum_ in votes.items() if sum_ > 0)
+            votes.setdefault(near.switch, {})[near] = 1 if crossed else -1
+    suspects: set[Switch] = set()
+    while votes:
+        worst = max(votes, key=lambda switch: (sum(votes[switch].values()), str(switch)))
+        cast = votes.pop(worst)
+        if sum(cast.values()) <= 0:
+            break
+        suspects.add(worst)
+        for near in cast:  # the other ends were accused for its sake
+            far = fabric.peer(near)
+            if isinstance(far, Interface) and far.switch in votes:
+                votes[far.switch].pop(far, None)
+    return frozenset(suspects)
 
 
 def _agree(one: float, two: float, least: float) -> bool:

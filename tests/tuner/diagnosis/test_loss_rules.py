@@ -128,6 +128,23 @@ def test_counts_that_differ_by_the_moment_of_reading_are_no_loss():
     assert judge("lossy-cable", made).outcome == "quiet"
 
 
+def test_counts_that_differ_while_no_port_misses_anything_are_no_loss():
+    made = talking()
+    made.telemetry.grow(interface.RX_PACKETS, DOWNLINK, PACKETS * 0.999)
+    assert judge("lossy-cable", made).outcome == "quiet"
+    made.telemetry.grow(rdma.OUT_OF_SEQUENCE_RX, made.ports[1], 900)
+    assert judge("lossy-cable", made).outcome == "found"
+
+
+def test_counts_of_a_switch_with_rx_and_tx_exchanged_are_not_compared():
+    made = talking()
+    for wire in (UPLINK, DOWNLINK):
+        made.telemetry.grow(interface.TX_PACKETS, wire, PACKETS)
+        made.telemetry.grow(interface.RX_PACKETS, wire, PACKETS // 4)
+    made.telemetry.grow(rdma.OUT_OF_SEQUENCE_RX, made.ports[1], 900)
+    assert judge("lossy-cable", made).outcome == "cannot_tell"
+
+
 def test_a_cable_that_passes_nothing_is_dead():
     made = talking()
     made.telemetry.grow(interface.RX_PACKETS, DOWNLINK, 0)

@@ -106,6 +106,14 @@ def test_a_nic_that_counts_marks_is_believed_before_the_kernel():
     assert finding.severity == "critical"
 
 
+def test_marks_that_the_last_egress_did_not_give_are_no_fault_of_it():
+    made = traffic(lab())
+    made.telemetry.grow(rdma.CE_MARKED_RX, made.ports[2], 60_000)
+    made.telemetry.grow(interface.QUEUE_ECN_MARKED, made.queues[2], 100)
+    [finding] = judge("path-marks", made).findings
+    assert finding.severity == "info"
+
+
 def not_ect_lab():
     made = traffic(lab())
     ecn(made, 0, ect=0, not_ect=5000)

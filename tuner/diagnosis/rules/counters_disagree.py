@@ -7,6 +7,7 @@ from typing import Final
 from collectors.model.catalogue import interface
 from collectors.model.entities import Interface, Slot, Switch, display, priority, wire_of
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.flow import pfc_swapped
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
@@ -54,6 +55,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         )
         for switch, evidence in kinds.items()
         if len(evidence) >= 4 * MIN_PORTS or not sound.get(switch)
+        if kinds is not swapped or switch in pfc_swapped(telemetry, fabric)
     ]
     missing = () if compared else ("PFC frames, rx and tx, of both ends of a cable",)
     return verdict(rule, findings, judged=compared > 0, missing=missing)
@@ -65,7 +67,7 @@ def _finding(
     return found(
         rule,
         switch,
-        "warning",
+        "info",  # the fabric may be sound: rules read such counters the other way round
         0.85 if not sound else 0.6,
         f"{display(switch)} {what}: do not read its pauses until its image is known "
         f"({names({item.entity for item in evidence[:4]}, 2)})",

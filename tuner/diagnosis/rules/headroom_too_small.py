@@ -39,13 +39,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         missing.append("PFC priorities of most ports")
     if not are_counted(telemetry):
         missing.append("drops by queue or priority group of a switch")
-    short = _short(telemetry, fabric, lossless)
+    # Where a watchdog lets go of a pause, headroom fills up whatever its size.
+    fired = telemetry.growth_all(rows.WATCHDOG_STORMS.name).values()
+    watched = any(growth.total > 0 for growth in fired)
+    short = _short(telemetry, fabric, lossless, watched=watched)
     findings: list[Finding] = []
     for switch, drops in lossless_drops(telemetry).items():
         suspects = [place for place in short if place.switch == switch]
         sure = [place for place in drops.at_ingress if place in suspects]
         places = sure or suspects or list(drops.at_ingress)
-        if drops.total < MIN_DROPS or not (suspects or drops.at_ingress):
+        if drops.total < MIN_DROPS or not (suspects or (drops.at_ingress and not watched)):
             continue
         findings.append(_finding(rule, drops, places, short, sure=bool(suspects)))
     return verdict(rule, findings, judged=not missing, missing=missing)
@@ -81,7 +84,7 @@ def _finding(
 
 
 def _short(
-    telemetry: Telemetry, fabric: FabricView, lossless: frozenset[int]
+    telemetry: Telemetry, fabric: FabricView, lossless: frozenset[int], *, watched: bool
 ) -> dict[Interface, list[Evidence]]:
     """Return ports with less headroom than their like, than a pause takes, or used up."""
     speeds = loads(telemetry, fabric).speeds
@@ -100,14 +103,20 @@ def _short(
         if not isinstance(place, Interface):
             continue
         speed = speeds.get(place, 0.0)
-        evidence = list(_reasons(telemetry, slot, xoff, speed, usual[speed]))
+        evidence = list(_reasons(telemetry, slot, xoff, speed, usual[speed], watched=watched))
         if evidence:
             found_short[place] = evidence
     return found_short
 
 
 def _reasons(
-    telemetry: Telemetry, slot: Slot, xoff: float, speed: float, usual: Counter[float]
+    telemetry: Telemetry,
+    slot: Slot,
+    xoff: float,
+    speed: float,
+    usual: Counter[float],
+    *,
+    watched: bool,
 ) -> Iterable[Evidence]:
     most, times = usual.most_common(1)[0]
     if times * 2 > usual.total() and xoff < ODD * most:
@@ -121,7 +130,7 @@ def _reasons(
     if xoff < needed:
         yield Evidence(_XOFF, slot, xoff, "bytes", f">= {needed:.0f} for {metres:g} m (802.1Qbb)")
     seen = telemetry.highest_all(rows.GROUP_HEADROOM_MAX.name).get(slot)
-    if seen is not None and xoff > 0 and seen.value >= USED_UP * xoff:
+    if not watched and seen is not None and xoff > 0 and seen.value >= USED_UP * xoff:
         yield Evidence(rows.GROUP_HEADROOM_MAX.name, slot, seen.value, "bytes", f"< {xoff:.0f}")
 
 

@@ -8,7 +8,7 @@ from collectors.model.catalogue import ethernet, interface, rdma, switch
 from collectors.model.entities import Entity, Interface, Port, Wire, display, link, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.load import loads
+from tuner.diagnosis.load import loads, swapped_switches
 from tuner.diagnosis.place import loss_signs
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
@@ -27,7 +27,9 @@ _TAKEN: Final = (ethernet.PHY_RX_DISCARDS, rdma.RX_DISCARDS)  # arrived, and dro
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Hold the packets sent at one end of each cable against those received at the other."""
     sent, received = _counts(telemetry, fabric, _TX), _counts(telemetry, fabric, _RX)
-    swapped = loads(telemetry, fabric).swapped
+    rx, tx = ({w: count[2].total for w, count in of.items()} for of in (received, sent))
+    swapped = loads(telemetry, fabric).swapped | swapped_switches(rx, tx, fabric, MIN_PACKETS)
+    unhurt = _nobody_hurt(telemetry, fabric)
     findings: dict[Entity, Finding] = {}
     compared = 0
     for near in sent:
@@ -38,7 +40,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             continue
         compared += 1
         share = _missing(telemetry, far, sent[near], received[far])
-        if share is not None:
+        if share is not None and (share >= DEAD or not unhurt or _errors(telemetry, far)):
             cable = link(near, far)
             known = findings.get(cable)
             made = _finding(rule, telemetry, fabric, near, far, sent[near], received[far], share)
@@ -88,6 +90,12 @@ def _missing(
         if responder + requester < 1 and share < DEAD:
             return None
     return min(share, 1.0)
+
+
+def _nobody_hurt(telemetry: Telemetry, fabric: FabricView) -> bool:
+    """Tell whether ports count signs of loss and none of them has any."""
+    counted = bool(telemetry.growth_all(rdma.OUT_OF_SEQUENCE_RX.name))
+    return counted and not any(sum(loss_signs(telemetry, port)) for port in fabric.ports())
 
 
 def _errors(telemetry: Telemetry, far: Wire) -> list[Evidence]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from collectors.model.catalogue import interface, rdma
 from collectors.model.entities import display
 from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
@@ -26,6 +27,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     known = loads(telemetry, fabric)
     below = capacity_down(telemetry, fabric)
     roots = {root.wire: root.share for root in pause_roots(telemetry, fabric)}
+    received = _marked_at_receivers(telemetry)
     findings: list[Finding] = []
     judged = False
     for switch, wires in uplinks(telemetry, fabric).items():
@@ -44,6 +46,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 continue
             held = max((roots.get(wire, 0.0) for wire in group), default=0.0)
             marks = max((marked_share(telemetry, wire) or 0.0 for wire in group), default=0.0)
+            marks = max(marks, received)
             if marks < FEW_MARKS and not held:
                 continue
             findings.append(
@@ -69,6 +72,16 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             break
     missing = () if judged else ("bytes and speed of all uplinks of a switch",)
     return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _marked_at_receivers(telemetry: Telemetry) -> float:
+    """Return the largest share of packets that a NIC receives marked; 0 where switches count."""
+    if telemetry.growth_all(interface.QUEUE_ECN_MARKED.name):
+        return 0.0
+    packets = telemetry.growth_all(rdma.RX_PACKETS.name)
+    marked = telemetry.growth_all(rdma.CE_MARKED_RX.name)
+    shares = [m.total / max(packets[p].total, 1) for p, m in marked.items() if p in packets]
+    return max(shares, default=0.0)
 
 
 RULE: Final = Rule(

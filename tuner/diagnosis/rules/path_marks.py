@@ -7,6 +7,7 @@ from typing import Final
 from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Entity, Port, display
 from tuner.diagnosis.finding import Evidence, Severity, Verdict
+from tuner.diagnosis.flow import ecn_marks
 from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import ecn_received, egress_to, far_end
 from tuner.diagnosis.rule import Rule, found, grew, verdict
@@ -15,6 +16,7 @@ from tuner.diagnosis.view import FabricView, Telemetry
 MIN_PACKETS: Final = 50
 MIN_SHARE: Final = 0.02
 CRITICAL_SHARE: Final = 0.5
+OWN: Final = 0.1  # of the marks that arrive: an egress that gives fewer is not where it is full
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -39,14 +41,18 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         severity: Severity = "critical" if share > CRITICAL_SHARE else "warning"
         if _holds(telemetry, fabric, port):
             severity = "info"
+        own = ecn_marks(telemetry).get(subject)
+        elsewhere = own is not None and own < OWN * packets
+        if elsewhere:
+            severity = "info"  # whatever is congested lies before, and has findings of its own
         findings.append(
             found(
                 rule,
                 subject,
                 severity,
                 0.85 if queue is not None else 0.7,
-                f"the egress towards {display(port)} is congested: {share:.1%} of the packets "
-                "that arrive there are marked",
+                f"the {'way' if elsewhere else 'egress'} towards {display(port)} is congested: "
+                f"{share:.1%} of the packets that arrive there are marked",
                 evidence,
                 affected=[port],
             )
