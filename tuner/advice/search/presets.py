@@ -46,15 +46,7 @@ def _scaled(
 _NVIDIA: Final = "nvidia_firmware"
 PRESETS: Final = (
     Preset(
-        "paper", "Zhu et al., SIGCOMM'15; CoNEXT'16 (40G: 5/200 KB, 1 %)", "paper",
-        _fixed(5 * KB, 200 * KB, 0.01),
-    ),
-    Preset(
-        "ns3-rdma", "bobzhuyb/ns3-rdma sample configuration", "ns3_rdma",
-        _fixed(40 * KB, 1000 * KB, 1.0),
-    ),
-    Preset(
-        "nvidia", "NVIDIA Onyx and Cumulus RoCE defaults; DOCA DCQCN parameters", _NVIDIA,
+        "dcqcn-off", "Meta, SIGCOMM'24 section 5.2.1: PFC only for over a year at 400G", "",
         _fixed(150 * KB, 1500 * KB, 1.0),
     ),
     Preset(
@@ -64,6 +56,26 @@ PRESETS: Final = (
     Preset(
         "hpcc", "Li et al., SIGCOMM'19, run.py (25G: 100/400 KB, 20 %)", "hpcc",
         _scaled(100 * KB, 400 * KB, 0.2, 25e9),
+    ),
+    Preset(
+        "paraleon-expert", "ParaleonPlus tuning.py (1600/6400 KB, 20 %)", "paraleon_expert",
+        _fixed(1600 * KB, 6400 * KB, 0.2),
+    ),
+    Preset(
+        "nvidia", "NVIDIA Onyx and Cumulus RoCE defaults; DOCA DCQCN parameters", _NVIDIA,
+        _fixed(150 * KB, 1500 * KB, 1.0),
+    ),
+    Preset(
+        "cisco-ai", "Cisco Nexus 9000 AI blueprint (150/3000 KB, 7 %)", _NVIDIA,
+        _fixed(150 * KB, 3000 * KB, 0.07),
+    ),
+    Preset(
+        "paper", "Zhu et al., SIGCOMM'15; CoNEXT'16 (40G: 5/200 KB, 1 %)", "paper",
+        _fixed(5 * KB, 200 * KB, 0.01),
+    ),
+    Preset(
+        "ns3-rdma", "bobzhuyb/ns3-rdma sample configuration", "ns3_rdma",
+        _fixed(40 * KB, 1000 * KB, 1.0),
     ),
     Preset(
         "conweave", "Song et al., SIGCOMM'23, run.py (100G: 100/400 KB, 20 %)", "conweave",
@@ -82,20 +94,11 @@ PRESETS: Final = (
         _fixed(400 * KB, 1600 * KB, 0.2),
     ),
     Preset(
-        "paraleon-expert", "ParaleonPlus tuning.py (1600/6400 KB, 20 %)", "paraleon_expert",
-        _fixed(1600 * KB, 6400 * KB, 0.2),
-    ),
-    Preset(
-        "cisco-ai", "Cisco Nexus 9000 AI blueprint (150/3000 KB, 7 %)", _NVIDIA,
-        _fixed(150 * KB, 3000 * KB, 0.07),
-    ),
-    Preset(
         "cisco-alternative", "Cisco Nexus sample (150/500 KB, 10 %)", _NVIDIA,
         _fixed(150 * KB, 500 * KB, 0.1),
     ),
-    Preset(
-        "dcqcn-off", "Meta, SIGCOMM'24 section 5.2.1: PFC only for over a year at 400G", "",
-        _fixed(150 * KB, 1500 * KB, 1.0),
-    ),
 )  # fmt: skip
-"""Arista's guides print NVIDIA's thresholds; Juniper's are shares of a moving buffer limit."""
+"""Those that differ most come first, for searches that end early.
+
+Arista's guides print NVIDIA's thresholds; Juniper's are shares of a moving buffer limit.
+"""

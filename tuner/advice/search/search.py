@@ -36,8 +36,8 @@ from tuner.advice.twin.twin import Twin
 
 STEP: Final = 8.0  # no value moves further than by this factor at once
 WORTH: Final = 0.01  # a change must score better than leaving it by this much
-EVENT_S: Final = 1e-7  # price of an event, of a run, and of its hosts and connections
-RUN_S: Final = 5e-3
+EVENT_S: Final = 5e-8  # price of an event, of a run, and of its hosts and connections (measured)
+RUN_S: Final = 3e-3
 HOST_S: Final = 1e-4
 OVERRUN: Final = 4.0  # times the budget in CPU time, then the search ends
 FLUID_SHARE: Final = 0.15
@@ -156,7 +156,7 @@ def search(
     pool = [fit(one) for one in _published(bench.line_bps, current.alpha)]
     pool += [fit(one) for one in _proposed(bench, current)]
     pool += [fit(one) for one in _around(current, seed)]
-    leave = bench.judge(current, len(VARIATIONS))
+    bench.judge(current, 1)
     bench.began = time.process_time()  # what came before may have had to compile the engines
     ahead = _halve(bench, list({one.key: one for one in pool if one is not None}.values()))
     _evolve(bench, ahead, fit)
@@ -165,6 +165,7 @@ def search(
     for kind in (_is_preset, _is_off):  # shown beside the best, however they do
         chosen += [one for one in order if kind(one.candidate)][:1]
     finals = [bench.judge(one.candidate, len(VARIATIONS)) for one in chosen]
+    leave = bench.judge(current, len(VARIATIONS))
     table = sorted({one.candidate.key: one for one in (*finals, leave)}.values(), key=_rank)
     return Found(
         table[0],
