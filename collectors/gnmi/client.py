@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from collectors.gnmi.messages import gnmi, gNMIStub
+from collectors.gnmi.messages import SealedResponse, gnmi, gNMIStub
 from collectors.gnmi.paths import pack_path
 from collectors.gnmi.vendors import Vendor
 from collectors.model.errors import (
@@ -64,6 +64,7 @@ class Client:
         self._vendor = vendor
         self._channel: Any = None
         self._stub: Any = None
+        self._subscribe: Any = None
 
     async def open(self) -> None:
         """Make the channel; nothing is sent yet. Raises ConfigInvalid, Unavailable."""
@@ -87,6 +88,11 @@ class Client:
                 options.append(("grpc.ssl_target_name_override", name))
             self._channel = grpc.aio.secure_channel(address, credentials, options, compression)
         self._stub = gNMIStub(self._channel)
+        self._subscribe = self._channel.stream_stream(
+            "/gnmi.gNMI/Subscribe",
+            request_serializer=gnmi.SubscribeRequest.SerializeToString,
+            response_deserializer=SealedResponse.FromString,
+        )
 
     async def _credentials(self, tls: Tls) -> tuple[Any, str]:
         def read(path: str) -> bytes | None:
@@ -166,7 +172,7 @@ class Client:
         interval_s: float = 0.0,
         sample: bool = True,
     ) -> AsyncIterator[Any]:
-        """Yield responses: `stream` and `poll` without end, `once` until the target has said all.
+        """Yield each SealedResponse: `stream` and `poll` without end, `once` until all is said.
 
         `poll` asks again every interval_s on one call. Raises FabricError; StopAsyncIteration
         where the target ends the stream.
@@ -188,7 +194,7 @@ class Client:
                 encoding=ENCODINGS[encoding],
             )
         )
-        call = self._stub.Subscribe(
+        call = self._subscribe(
             metadata=self._metadata(),
             timeout=self._dial.timeout_s if mode == "once" else None,
         )

@@ -1,7 +1,7 @@
 """Notifications of one target into the latest value of every series; pure but for its memory.
 
-Where a path leads is worked out once and remembered by the bytes of the path, because devices
-send the same few thousand paths for ever.
+Where a path leads is worked out once and remembered by the bytes of the path as they came
+(`messages.SealedResponse`), because devices send the same few thousand paths for ever.
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ from typing import Any, Final
 
 from collectors.codec.sonic_counters import fields, parse_hash, split_name
 from collectors.gnmi.lldp import Neighbours
-from collectors.gnmi.paths import (
-    Location,
-    interface_of,
-    number_of,
-    parse_location,
-)
+from collectors.gnmi.messages import DecodeError, gnmi
+from collectors.gnmi.paths import Location, interface_of, number_of, parse_location
 from collectors.gnmi.values import NotDecoded, number, parse_value
 from collectors.gnmi.vendors import Vendor
 from collectors.model.catalogue.registry import CATALOGUE
@@ -116,16 +112,17 @@ class Decoder:
         self.seen: set[str] = set()
 
     def take(self, notification: Any, received: Instant) -> int:  # noqa: C901  the hot loop
-        """Take one notification; return how many values it brought."""
+        """Take one notification of a SealedResponse; return how many values it brought."""
         before = self.updates
         when = received.corrected(notification.timestamp)
         prefix = notification.prefix
-        self._deletes(prefix, notification.delete)
-        places = self._places.setdefault(prefix.SerializeToString(), {})
+        if notification.delete:
+            self._deletes(prefix, notification.delete)
+        places = self._places.setdefault(prefix, {})
         taken = 0
         decoded: int | float | None
         for update in notification.update:
-            path_bytes = update.path.SerializeToString()
+            path_bytes = update.path
             value = update.val
             place = places.get(path_bytes, _UNKNOWN)
             if place is _UNKNOWN:
@@ -162,17 +159,30 @@ class Decoder:
         self.updates += taken
         return self.updates - before
 
-    def _deletes(self, prefix: Any, paths: Any) -> None:
+    def _deletes(self, prefix: bytes, paths: Any) -> None:
         for path in paths:
-            self._delete(parse_location(prefix, path, self.modules))
+            location = self._opened(prefix, path.SerializeToString())
+            if location is not None:
+                self._delete(location)
 
-    def _first_sight(self, prefix: Any, update: Any, when: Instant) -> Any:
+    def _opened(self, prefix: bytes, path: bytes) -> Location | None:
+        try:
+            opened = gnmi.Path.FromString(prefix), gnmi.Path.FromString(path)
+        except DecodeError:
+            self._gap("path", "malformed")
+            return None
+        return parse_location(*opened, self.modules)
+
+    def _first_sight(self, prefix: bytes, update: Any, when: Instant) -> Any:
         """Return the place of a path not seen before; _UNKNOWN where it has none of its own."""
+        location = self._opened(prefix, update.path)
+        if location is None:
+            return _UNKNOWN
         kind = update.val.WhichOneof("value")
         if kind in _JSON and self._is_nested(update.val, kind):
-            self._json(prefix, update, when)
+            self._json(location, update.val, when)
             return _UNKNOWN
-        return self._locate(prefix, update.path, update.val)
+        return self._locate(location, update.val)
 
     def readings(
         self, *, everything: bool = False, now: Instant | None = None
@@ -223,8 +233,7 @@ class Decoder:
         except NotDecoded:
             return None
 
-    def _locate(self, prefix: Any, path: Any, value: Any) -> Any:
-        location = parse_location(prefix, path, self.modules)
+    def _locate(self, location: Location, value: Any) -> Any:
         if location.schema.startswith("/lldp/"):
             try:
                 self.neighbours.take(location, parse_value(value))
@@ -276,10 +285,9 @@ class Decoder:
         row.when, row.fresh = when, True
         self.updates += 1
 
-    def _json(self, prefix: Any, update: Any, when: Instant) -> None:
-        location = parse_location(prefix, update.path, self.modules)
+    def _json(self, location: Location, value: Any, when: Instant) -> None:
         try:
-            data = parse_value(update.val)
+            data = parse_value(value)
         except NotDecoded as error:
             self._gap(location.schema, str(error))
             return

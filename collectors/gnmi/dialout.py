@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc
 
 from collectors.gnmi.decoder import Decoder
-from collectors.gnmi.messages import gnmi
+from collectors.gnmi.messages import DecodeError, SealedResponse, gnmi
 from collectors.gnmi.vendors import VENDORS
 from collectors.model.reading import Clock, Pass
 from collectors.targets.pushed import (
@@ -47,7 +47,7 @@ class DialOutReceiver:
         self._server.start()
 
     def _handlers(self) -> Iterator[Any]:
-        read: Any = gnmi.SubscribeResponse.FromString
+        read: Any = SealedResponse.FromString
         for service in _MANY:
             many = grpc.stream_stream_rpc_method_handler(self._publish, read, bytes)
             yield grpc.method_handlers_generic_handler(service, {"Publish": many})
@@ -79,10 +79,19 @@ class DialOutReceiver:
                 continue
             received = self._clock()
             with self._exporters.lock:
-                state = self._exporters.find(response.update.prefix.target, peer)
+                state = self._exporters.find(_target(response.update.prefix), peer)
                 if state is not None:
                     state.heard_ns = received.mono_ns
                     state.decoder.take(response.update, received)
+
+
+def _target(prefix: bytes) -> str:
+    """Return the target that a prefix names; '' where the prefix is malformed."""
+    try:
+        name: str = gnmi.Path.FromString(prefix).target
+    except DecodeError:
+        return ""
+    return name
 
 
 def _decoder(row: Exporter, note: Note, options: Options) -> Decoder:

@@ -17,6 +17,7 @@ from typing import Final
 
 from collectors.gnmi.client import Capabilities, Client, Dial
 from collectors.gnmi.decoder import Decoder
+from collectors.gnmi.messages import seal
 from collectors.gnmi.tree import parse_tree
 from collectors.gnmi.vendors import VENDORS, Vendor
 from collectors.model.entities import Switch
@@ -300,6 +301,6 @@ class Subscriber:
                 raise
             self.mode = "get"
             for notification in await self._client.get(self._paths, self._encoding):
-                if self._decoder.take(notification, clock()):
+                if self._decoder.take(seal(notification), clock()):
                     self._heard = True
                     self._news.set()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(path for path in sys.path if Path(path) != Path(__file__).parent)]
 
 from collectors.gnmi.decoder import Decoder  # noqa: E402
-from collectors.gnmi.messages import gnmi  # noqa: E402
+from collectors.gnmi.messages import SealedResponse, gnmi  # noqa: E402
 from collectors.gnmi.vendors import VENDORS  # noqa: E402
 from collectors.model.entities import Switch  # noqa: E402
 from collectors.model.reading import Instant  # noqa: E402
@@ -85,7 +85,7 @@ def ours(file: Path) -> tuple[float, int, int]:
         per_sample = len(stream) // SAMPLES
         for at, raw in enumerate(stream, 1):
             now = Instant(time.time_ns(), time.monotonic_ns())
-            values += decoder.take(gnmi.SubscribeResponse.FromString(raw).update, now)
+            values += decoder.take(SealedResponse.FromString(raw).update, now)
             if at % per_sample == 0:
                 readings += sum(1 for _ in decoder.readings())
         spent.append(time.process_time() - began)

@@ -10,6 +10,7 @@ from gnmi_pb import gnmi_pb2 as gnmi
 
 from collectors.codec.sonic_counters import parse_hash, unknown_fields
 from collectors.gnmi.decoder import Decoder, leaves
+from collectors.gnmi.messages import seal
 from collectors.gnmi.paths import pack_path
 from collectors.gnmi.vendors import VENDORS
 from collectors.model.entities import Switch
@@ -129,7 +130,7 @@ def test_recorded_answers_of_eos_are_read_whole():
                         path=pack_path("/" + update["Path"]),
                         val=gnmi.TypedValue(json_ietf_val=text),
                     )
-                    decoder.take(message, NOW)
+                    decoder.take(seal(message), NOW)
                     updates += 1
         assert gaps == []  # no row of ours in them could not be read
     assert updates > 10
