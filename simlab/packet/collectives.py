@@ -202,28 +202,36 @@ def _tree(build: _Builder) -> None:
 
 
 def _all_to_all(build: _Builder) -> None:
-    """Pairwise: in step i rank r sends to r+i, once the data of step i-window has come in."""
+    """Pairwise: in step i rank r sends to r+i, once the data of step i-window has come in.
+
+    Every message is split over the queue pairs of its connection.
+    """
     what = build.what
     count = len(what.ranks)
-    size = max(1, what.size_bytes // count)
-    link = {
-        (step, rank): build.connect(what.ranks[rank], what.ranks[(rank + step) % count])
+    parts = _parts(max(1, what.size_bytes // count), what.qps)
+    qps = {
+        (step, rank): [
+            build.connect(what.ranks[rank], what.ranks[(rank + step) % count]) for _ in parts
+        ]
         for step in range(1, count)
         for rank in range(count)
     }
     for iteration in range(what.iterations):
-        sent: dict[tuple[int, int], int] = {}
+        sent: dict[tuple[int, int], tuple[int, ...]] = {}
         for step in range(1, count):
             for rank in range(count):
                 before = step - what.window
-                waits: tuple[int, ...] = ()
-                if before >= 1:
-                    waits = (sent[before, (rank - before) % count],)
-                connection = link[step, rank]
-                message = Message(
-                    connection=connection, size_bytes=size, free=0 if waits else 1, after=waits
+                waits = sent[before, (rank - before) % count] if before >= 1 else ()
+                sent[step, rank] = tuple(
+                    build.send(
+                        qp,
+                        iteration,
+                        Message(
+                            connection=qp, size_bytes=part, free=0 if waits else 1, after=waits
+                        ),
+                    )
+                    for part, qp in zip(parts, qps[step, rank], strict=True)
                 )
-                sent[step, rank] = build.send(connection, iteration, message)
 
 
 def _hierarchical(what: Collective) -> Traffic:

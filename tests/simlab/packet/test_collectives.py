@@ -1,5 +1,7 @@
 """Collectives: who waits for whom, how much is sent, and how long an undisturbed one takes."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,18 @@ def test_all_to_all_reaches_every_pair_once():
     }
     assert sent_payload(sim).tolist() == [12_000] * 4
     assert port_table(sim)["tx_bytes"][1::2].min() >= 12 * 1048
+
+
+def test_all_to_all_splits_its_messages_over_the_queue_pairs():
+    what = Collective(kind=Kind.ALL_TO_ALL, ranks=(0, 1, 2, 3), size_bytes=16_000, window=2, qps=2)
+    sim = run(what)
+    ends = Counter((c.src, c.dst) for c in sim.traffic.connections)
+    assert len(ends) == 12
+    assert set(ends.values()) == {2}
+    assert {message.size_bytes for message in sim.traffic.messages} == {2_000}
+    assert sent_payload(sim).tolist() == [12_000] * 4
+    waiting = [len(m.after) for m in sim.traffic.messages if m.after]
+    assert waiting == [2] * 8  # both parts of the step before the window, of one step and 4 ranks
 
 
 def test_the_hierarchical_form_stays_on_its_rails_and_adds_the_time_inside():
