@@ -13,11 +13,12 @@ from collectors.model.errors import ConfigInvalid
 from collectors.model.facts import Value
 from simlab.packet.interventions import What
 from simlab.packet.parameters import Form, Spread, SwitchModel
-from simlab.packet.telemetry_switch_facts import DATA_DSCP, SWITCH_MTU
+from simlab.packet.telemetry_switch_facts import DATA_DSCP, DSCP_TO_CLASS, SWITCH_MTU
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios import change_host
 from simlab.scenarios.edit import Edit, enabled, is_switch_place, number
 
+_MAP: Final = "dscp_to_traffic_class"
 _CABLE_EVENTS: Final = (What.LINK_DOWN, What.LINK_UP, What.RATE, What.ERROR_RATE)
 _SPREADS: Final = {
     "static": Spread.ECMP,
@@ -71,30 +72,64 @@ def mtu(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
 
 
 def trust(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
-    """Field that the class comes from; untagged packets are of class 0 where it is not DSCP."""
-    edit.show(entity, setting, value)
+    """Field that the class comes from; untagged packets are of class 0 where it is not DSCP.
+
+    The DSCP map stays in the configuration then, without effect, until DSCPs are trusted again.
+    """
     if not is_switch_place(entity):
+        edit.show(entity, setting, value)
         change_host.classify(edit, entity)
         return
-    table = edit.shown.get((entity, "dscp_to_traffic_class"))
-    classes = _classes(table) if value == "dscp" else dict.fromkeys(range(8), 0)
-    _classify(edit, entity, classes)
+    for port in edit.ports(entity):
+        edit.show(edit.places.names.interface(port), setting, value)
+    whole = _switch_of(edit, entity)
+    idle = (_interfaces(edit, whole)[0], _MAP) in edit.shown
+    if _trusts_dscp(edit, whole):
+        if idle:
+            held = [edit.shown.pop((one, _MAP)) for one in _interfaces(edit, whole)]
+            _classify(edit, whole, _classes(held[0]))
+        return
+    if not idle:
+        classes = edit.model.switch_at(edit.places.switch(whole)).classes
+        _show_map(edit, whole, tuple(classes.get(p, p) for p in DSCP_TO_CLASS))
+    _classify(edit, whole, dict.fromkeys(range(8), 0))
 
 
 def dscp_map(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
     """Traffic class of each DSCP, at a switch or interface."""
     if not isinstance(value, tuple) or len(value) <= DATA_DSCP:
         raise ConfigInvalid(str(entity), setting, "must have a place for each DSCP")
-    _classify(edit, entity, _classes(value))
+    whole = _switch_of(edit, entity)
+    if _trusts_dscp(edit, whole):
+        _classify(edit, whole, _classes(value))
+    else:
+        _show_map(edit, whole, value)
 
 
-def _classify(edit: Edit, entity: Entity, classes: dict[int, int]) -> None:
-    """Set the queues of the priorities; a switch has one table for all its ports here."""
-    whole = entity if isinstance(entity, Switch) else _switch_of(edit, entity)
-    edit.at_switch(whole, lambda switch: replace(switch, classes=classes))
+def _trusts_dscp(edit: Edit, switch: Switch) -> bool:
+    """Tell whether all interfaces of a switch do: it classifies by one table here."""
+    return all(
+        edit.shown.get((one, "trust"), "dscp") == "dscp" for one in _interfaces(edit, switch)
+    )
+
+
+def _show_map(edit: Edit, switch: Switch, table: Value) -> None:
+    for one in _interfaces(edit, switch):
+        edit.show(one, _MAP, table)
+
+
+def _interfaces(edit: Edit, switch: Switch) -> list[Interface]:
+    return [edit.places.names.interface(port) for port in edit.ports(switch)]
+
+
+def _classify(edit: Edit, switch: Switch, classes: dict[int, int]) -> None:
+    """Set the queues of the priorities, for all ports of a switch."""
+    edit.at_switch(switch, lambda model: replace(model, classes=classes))
 
 
 def _switch_of(edit: Edit, entity: Entity) -> Switch:
+    if isinstance(entity, Switch):
+        return entity
     return edit.places.names.switch(edit.topology.end(edit.places.interface(entity)))
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from collectors.model.catalogue.settings import SETTINGS as VOCABULARY
 from collectors.model.errors import ConfigInvalid, NotSupported
+from simlab.packet.telemetry_switch_facts import DSCP_TO_CLASS
+from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios.change import SETTINGS, applied, varied
 from simlab.scenarios.draw import Change
 from simlab.scenarios.outcome import outcome
@@ -74,6 +76,24 @@ def test_a_slow_receiver_costs_what_its_cure_gives_back():
     cured = applied(one, one.truths[0].cure)
     assert outcome(one).job_time_s > 1.2 * outcome(cured).job_time_s
     assert outcome(cured).paused_s == 0
+
+
+def test_a_dscp_map_stays_configured_while_dscps_are_not_trusted():
+    one = draw("healthy-ring", 2)
+    node = one.plan.topology.switches[0]
+    leaf = one.names.switch(node)
+    to_zero = Change(leaf, "dscp_to_traffic_class", (0,) * 64)
+    untrusted = applied(one, [Change(leaf, "trust", "pcp")])
+    assert untrusted.plan.model.switch_at(node).classes == dict.fromkeys(range(8), 0)
+    [table] = {c.value for c in untrusted.shown if c.setting == to_zero.setting}
+    assert table == DSCP_TO_CLASS
+    trusted = Change(leaf, "trust", "dscp")
+    assert applied(untrusted, [trusted]).plan.model.switch_at(node).classes == {}
+    changed = applied(untrusted, [to_zero])
+    assert changed.plan.model == untrusted.plan.model
+    data = applied(changed, [trusted]).plan.model.switch_at(node).classes[DATA_PRIORITY]
+    assert data == 0
+    assert {c.setting for c in applied(changed, [trusted]).shown} == {"trust"}
 
 
 def test_a_varied_draw_has_another_load():
