@@ -8,14 +8,17 @@ import pytest
 
 from collectors.model.catalogue import interface
 from collectors.model.entities import Interface, Netdev, Slot, Switch, priority, queue
+from collectors.model.facts import QueuePairFact
 from simlab.scenarios.change import applied
 from simlab.scenarios.draw import Change, Draw
 from simlab.scenarios.observe import record
 from simlab.scenarios.outcome import outcome
 from simlab.scenarios.registry import draw as draw_of
 from tests.tuner.diagnosis.test_rules import lab
+from tuner.advice.cures.balance import spread_out
 from tuner.advice.cures.configuration import aligned, as_knob, drifted
 from tuner.advice.cures.congestion import mark_first
+from tuner.advice.cures.host import set_ect
 from tuner.advice.cures.published import unpublished
 from tuner.advice.norm import usual, wanted
 from tuner.advice.prove import prove
@@ -101,6 +104,37 @@ def test_egress_that_does_not_mark_gets_marks_and_thresholds():
         ("pmax_ratio", slots[3]): 0.2,
     }
     assert recs[0].effects[0].before == pytest.approx(0.5)
+
+
+def test_senders_that_mark_already_or_are_not_known_are_told_apart():
+    made = lab(4)
+    made.telemetry.put(made.ports[1], "roce_ecn_codepoint", 0)
+    made.telemetry.put(made.ports[2], "roce_ecn_codepoint", 2)
+    found = finding("not-ect", made.interfaces[0], made.ports)
+    recs = list(set_ect(found, made.telemetry, made.fabric))
+    assert [(rec.scope, rec.current) for rec in recs] == [
+        (made.ports[1], 0), (made.ports[3], None),
+    ]  # fmt: skip
+    assert [rec.missing for rec in recs] == [(), ("the sender's ECN codepoint",)]
+
+
+@pytest.mark.parametrize(("pattern", "qps"), [("all-to-all", 2), ("ring", 2)])
+def test_queue_pairs_are_counted_for_each_direction(pattern, qps):
+    made = lab(4)
+    for here in range(4):
+        for there in range(4):
+            if here == there or (pattern == "ring" and abs(here - there) == 2):
+                continue
+            for number in range(2 * qps if pattern == "all-to-all" else qps):
+                made.telemetry.pairs.append(
+                    QueuePairFact(
+                        made.ports[here].device, 1, 10 * there + number, job="train",
+                        remote_address=f"10.0.0.{there}",
+                    )
+                )  # fmt: skip
+    found = finding("ecmp-imbalance", made.interfaces[0].switch)
+    [rec] = spread_out(found, made.telemetry, made.fabric)
+    assert (rec.knob, rec.current, rec.proposed) == ("qps_per_connection", qps, 8)
 
 
 def test_alpha_becomes_the_exponent_that_switches_are_set_by():

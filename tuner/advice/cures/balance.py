@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.ecmp_hash import FIVE_TUPLE, HashField
-from collectors.model.entities import Entity, Host, Interface, Switch, display, link
+from collectors.model.entities import Device, Entity, Host, Interface, Switch, display, link
 from collectors.model.facts import Value
 from tuner.advice.cure import GOODPUT, Cure, recommend_change
 from tuner.advice.cures.configuration import aligned
@@ -23,6 +23,7 @@ from tuner.models.balls_in_bins import spread
 
 WISH: Final = 16  # flows for each pair of NICs (Llama 3; Baidu: 16 to 64 bring 95 of 100 Gb/s)
 _FIELDS: Final = "ecmp_hash_fields"
+_RING: Final = 3  # of as many hosts a ring and an all-to-all look alike
 MOST_WEIGHT: Final = 8
 _ROTATION: Final = 8  # bits: another half of the hash for every second tier
 
@@ -267,9 +268,22 @@ def _uplinks(fabric: FabricView, switch: Switch) -> list[Interface]:
 
 
 def _flows(telemetry: Telemetry) -> tuple[int, int]:
-    """Return queue pairs and connections (pairs of device and peer) that are known."""
-    pairs = [(pair.device, pair.remote_address) for pair in telemetry.queue_pairs()]
-    return len(pairs), len(set(pairs))
+    """Return queue pairs and connections (one way from device to peer) that are known.
+
+    Agents list the queue pairs of both ends. Where all of a job talk to all, as in an all-to-all,
+    each two have a connection each way; elsewhere (rings, incasts) one.
+    """
+    pairs = telemetry.queue_pairs()
+    peers: dict[str, dict[Device, set[str]]] = {}
+    for pair in pairs:
+        peers.setdefault(pair.job, {}).setdefault(pair.device, set()).add(pair.remote_address)
+    connections = 0
+    for of_device in peers.values():
+        mutual = len(of_device) > _RING and all(
+            len(others) == len(of_device) - 1 for others in of_device.values()
+        )
+        connections += sum(map(len, of_device.values())) * (2 if mutual else 1)
+    return len(pairs), connections
 
 
 def _chains(telemetry: Telemetry, fabric: FabricView) -> dict[str, list[list[str]]]:

@@ -30,14 +30,22 @@ TIMEOUT_CODE: Final = 20  # 4.096 us x 2^20, NCCL's own since 2.23
 
 
 def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
-    """Let the senders mark their packets ECN-capable, so that the queue marks instead of drops."""
+    """Let the senders mark their packets ECN-capable, so that the queue marks instead of drops.
+
+    Not those that are known to do so; what a sender does now is said only where it was read.
+    """
     receiver, *senders = finding.affected
+    missing = () if senders else ("which hosts send to this receiver",)
     for sender in senders or [receiver]:
+        setting = telemetry.settings(sender).get("roce_ecn_codepoint")
+        now = None if setting is None else setting.value
+        if now:
+            continue
         yield recommend_change(
             finding,
             "roce_ecn_codepoint",
             sender,
-            0,
+            now,
             ECT0,
             f"send RDMA traffic of {display(sender)} with ECT(0)",
             [
@@ -46,7 +54,7 @@ def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Itera
             ],
             confidence=finding.confidence if senders else min(finding.confidence, 0.6),
             risk="low",
-            missing=() if senders else ("which hosts send to this receiver",),
+            missing=missing if setting else (*missing, "the sender's ECN codepoint"),
         )
 
 
