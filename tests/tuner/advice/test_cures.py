@@ -106,16 +106,25 @@ def test_egress_that_does_not_mark_gets_marks_and_thresholds():
     assert recs[0].effects[0].before == pytest.approx(0.5)
 
 
-def test_senders_that_mark_already_or_are_not_known_are_told_apart():
+def test_senders_without_ect_are_set_whether_subject_or_affected():
     made = lab(4)
-    made.telemetry.put(made.ports[1], "roce_ecn_codepoint", 0)
-    made.telemetry.put(made.ports[2], "roce_ecn_codepoint", 2)
-    found = finding("not-ect", made.interfaces[0], made.ports)
-    recs = list(set_ect(found, made.telemetry, made.fabric))
-    assert [(rec.scope, rec.current) for rec in recs] == [
-        (made.ports[1], 0), (made.ports[3], None),
-    ]  # fmt: skip
-    assert [rec.missing for rec in recs] == [(), ("the sender's ECN codepoint",)]
+    receiver, odd, capable, unread = made.ports
+    for port in (receiver, capable):
+        made.telemetry.put(port, "roce_ecn_codepoint", 2)
+
+    def senders(subject, affected):
+        found = finding("not-ect", subject, affected)
+        recs = set_ect(found, made.telemetry, made.fabric)
+        return [(rec.scope, rec.current, rec.missing) for rec in recs]
+
+    not_read = ("the sender's ECN codepoint",)
+    assert senders(receiver, [receiver, capable, unread]) == [(unread, None, not_read)]
+    made.telemetry.put(odd, "roce_ecn_codepoint", 0)
+    assert senders(odd, [odd, receiver]) == [(odd, 0, ())]
+    assert senders(receiver, [receiver, odd, capable]) == [(odd, 0, ())]
+    assert senders(receiver, [receiver]) == []
+    unknown = ("which hosts send to this receiver", *not_read)
+    assert senders(unread, [unread]) == [(unread, None, unknown)]
 
 
 @pytest.mark.parametrize(("pattern", "qps"), [("all-to-all", 2), ("ring", 2)])

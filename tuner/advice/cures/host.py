@@ -32,29 +32,36 @@ TIMEOUT_CODE: Final = 20  # 4.096 us x 2^20, NCCL's own since 2.23
 def set_ect(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
     """Let the senders mark their packets ECN-capable, so that the queue marks instead of drops.
 
-    Not those that are known to do so; what a sender does now is said only where it was read.
+    Those that are set otherwise, be they the subject or affected; where no setting tells, the
+    affected after the first, who receives, unless they are known to be ECN-capable.
     """
-    receiver, *senders = finding.affected
-    missing = () if senders else ("which hosts send to this receiver",)
-    for sender in senders or [receiver]:
-        setting = telemetry.settings(sender).get("roce_ecn_codepoint")
-        now = None if setting is None else setting.value
-        if now:
-            continue
+    codepoints = {
+        place: setting.value
+        for place in dict.fromkeys((finding.subject, *finding.affected))
+        if (setting := telemetry.settings(place).get("roce_ecn_codepoint")) is not None
+    }
+    told = [place for place, value in codepoints.items() if not value]
+    receiver = next((place for place in finding.affected if place not in told), finding.subject)
+    unread = [place for place in finding.affected[1:] if place not in codepoints]
+    if not told and len(finding.affected) == 1 and receiver not in codepoints:
+        unread = [receiver]
+    known = told or len(finding.affected) > 1
+    for sender in told or unread:
+        missing = () if known else ("which hosts send to this receiver",)
         yield recommend_change(
             finding,
             "roce_ecn_codepoint",
             sender,
-            now,
+            codepoints.get(sender),
             ECT0,
             f"send RDMA traffic of {display(sender)} with ECT(0)",
             [
                 *fair_share(telemetry, fabric, receiver, sender),
                 *end_of_loss(telemetry, fabric, finding.affected),
             ],
-            confidence=finding.confidence if senders else min(finding.confidence, 0.6),
+            confidence=finding.confidence if known else min(finding.confidence, 0.6),
             risk="low",
-            missing=missing if setting else (*missing, "the sender's ECN codepoint"),
+            missing=missing if sender in codepoints else (*missing, "the sender's ECN codepoint"),
         )
 
 
