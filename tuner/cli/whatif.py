@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -88,34 +89,26 @@ def parse_assignment(text: str, entities: Callable[[], Sequence[Entity]]) -> Ass
     from tuner.advice.twin.change import Assignment, shows
 
     left, equals, value = text.partition("=")
-    name, _, place = left.strip().partition("@")
-    if not equals or not name or not value.strip():
-        raise ConfigInvalid("--set", text, "must be KNOB=VALUE or KNOB@PLACE=VALUE")
+    name, at, place = (part.strip() for part in left.partition("@"))
+    if not equals or not name or not value.strip() or (at and not place):
+        raise ConfigInvalid("--set", repr(text), "must be KNOB=VALUE or KNOB@PLACE=VALUE")
     knob = KNOBS.get(name)
     if knob is None and name != "buffer_alpha":
         raise ConfigInvalid("--set", name, "no such knob; `tuner suggest` names those it changes")
     if not shows(name):
         raise ConfigInvalid("--set", name, "the packet simulator does not show what it changes")
-    made = float(_number(value)) if knob is None else _value(knob, value.strip())
+    made = _alpha(value.strip()) if knob is None else _value(knob, value.strip())
     why = "" if knob is None else knob.unfit(made)
     if why:
         raise ConfigInvalid("--set", name, why)
-    return Assignment(name, made, _place(place.strip(), entities) if place else None)
+    return Assignment(name, made, _place(place, entities) if place else None)
 
 
 def _value(knob: Knob, text: str) -> Value:
     from tuner.cli import quantity
 
     if knob.unit == "bool" or (knob.choices and set(knob.choices) == {True, False}):
-        whole = _SWITCHED.get(text.lower())
-        if knob.places:
-            if whole is not None and text not in ("0", "1"):
-                return (whole,) * knob.places
-            chosen = {int(part) for part in text.split(",") if part.strip().isdigit()}
-            return tuple(index in chosen for index in range(knob.places))
-        if whole is None:
-            raise ConfigInvalid("--set", knob.name, f"{text!r} is neither on nor off")
-        return whole
+        return _switched(knob, text)
     readers: dict[str, Callable[[str], float]] = {
         "bytes": quantity.size_bytes, "bps": quantity.rate_bps, "seconds": quantity.seconds,
     }  # fmt: skip
@@ -123,20 +116,64 @@ def _value(knob: Knob, text: str) -> Value:
         if knob.unit in readers:
             return readers[knob.unit](text)
     except typer.BadParameter as error:
-        raise ConfigInvalid("--set", knob.name, str(error)) from None
+        raise ConfigInvalid("--set", knob.name, f"{error}{_range(knob)}") from None
     if knob.choices and text in knob.choices:
         return text
     if "," in text:
         return tuple(part.strip() for part in text.split(","))
-    number = _number(text)
+    number = _number(knob.name, text, _range(knob))
     return int(number) if number == int(number) and knob.unit != "ratio" else number
 
 
-def _number(text: str) -> float:
+def _switched(knob: Knob, text: str) -> Value:
+    """Return on or off; where the knob has places, of each place."""
+    whole = _SWITCHED.get(text.lower())
+    if not knob.places:
+        if whole is None:
+            raise ConfigInvalid("--set", knob.name, f"{text!r} is neither on nor off")
+        return whole
+    if whole is not None and text not in ("0", "1"):  # these are priorities
+        return (whole,) * knob.places
+    known = [str(index) for index in range(knob.places)]
+    chosen = [part.strip() for part in text.split(",")]
+    for part in chosen:
+        if part not in known:
+            raise ConfigInvalid(
+                "--set", knob.name, f"{part!r} is neither on, off nor in 0..{knob.places - 1}"
+            )
+    return tuple(index in chosen for index in known)
+
+
+def _alpha(text: str) -> float:
+    """Return alpha itself; its range is that of its exponent to the base 2."""
+    from tuner.advice.knobs.catalogue import KNOBS
+
+    exponent = KNOBS["buffer_alpha_exponent"]
+    low, high = 2.0 ** (exponent.low or 0), 2.0 ** (exponent.high or 0)
+    span = f"; {low:g}..{high:g} is possible"
+    made = _number("buffer_alpha", text, span)
+    if not low <= made <= high:
+        raise ConfigInvalid("--set", "buffer_alpha", f"{made:g} is out of range{span}")
+    return made
+
+
+def _number(name: str, text: str, span: str) -> float:
+    """Return a finite number. Raises ConfigInvalid naming the knob, the text and the range."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise ConfigInvalid("--set", text, "is no number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigInvalid("--set", name, f"{text!r} is no number{span}")
+    return number
+
+
+def _range(knob: Knob) -> str:
+    if knob.choices:
+        return f"; one of {', '.join(str(choice) for choice in knob.choices)}"
+    if knob.low is None:
+        return ""
+    return f"; {knob.low:g}..{'' if knob.high is None else format(knob.high, 'g')} is possible"
 
 
 def _place(text: str, entities: Callable[[], Sequence[Entity]]) -> Entity:

@@ -80,12 +80,22 @@ def test_table_fits_and_names_the_change(recording):
         ("pmax_ratio=7", "outside"),
         ("kmin_bytes@leaf9=1KB", "no such place"),
         ("ecn_enabled=perhaps", "neither on nor off"),
+        ("dcqcn_rp_enabled=maybe", "dcqcn_rp_enabled: 'maybe' is neither on, off nor in 0..7"),
+        ("pfc_priorities@leaf0=3,99", "pfc_priorities: '99' is neither on, off nor in 0..7"),
+        ("pfc_priorities=-1", "pfc_priorities: '-1' is neither on, off nor in 0..7"),
+        ("buffer_alpha=-1", "buffer_alpha: -1 is out of range; 0.00390625..1024"),
+        ("buffer_alpha=nan", "buffer_alpha: 'nan' is no number; 0.00390625..1024"),
+        ("buffer_alpha=inf", "buffer_alpha: 'inf' is no number; 0.00390625..1024"),
+        ("pmax_ratio=nan", "pmax_ratio: 'nan' is no number; 0.01..1"),
+        ("kmin_bytes=-1", "kmin_bytes: '-1' is not a value like 150KB or 1MiB; 0..1e+09"),
+        ("kmin_bytes@=400KB", "must be KNOB=VALUE or KNOB@PLACE=VALUE"),
     ],
 )
 def test_wrong_changes_are_named(recording, text, why):
     shown = run("whatif", "--source", f"dir={recording}", "--set", text)
     assert shown.exit_code == 2
     assert why in shown.output
+    assert shown.output.count("\n") == 1
 
 
 def test_values_and_places_are_read():
