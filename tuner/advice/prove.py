@@ -17,6 +17,7 @@ from tuner.advice.cure import recommend_change
 from tuner.advice.cures.congestion import ECN, TUNED
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.norm import rate_bps, runs_dcqcn
+from tuner.advice.recommend import once_each
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.search.candidate import changed_settings
 from tuner.advice.search.objective import Weights
@@ -227,7 +228,7 @@ def _searched(
         return kept
     ids = {finding.id for finding in tuned}
     others = [rec for rec in kept if rec.because[0] not in ids or not _is_threshold(rec.knob)]
-    return [*others, *_of_search(trial, tuned[0], found, found_worth)]
+    return once_each([*others, *_of_search(trial, tuned[0], found, found_worth)])
 
 
 def _is_threshold(knob: str) -> bool:

@@ -56,17 +56,24 @@ def recommend(
     What another finding explains gets none: its cause is cured instead.
     """
     made: list[Recommendation] = []
-    settled: set[tuple[str, Entity]] = set()
     for finding in diagnosis.findings:
         cure = CURES.get(finding.rule)
         if cure is None or finding.explained_by or finding.severity == "info":
             continue
-        for recommendation in _cured(cure(finding, telemetry, fabric)):
-            places = [p for p in recommendation.places if (recommendation.knob, p) not in settled]
-            settled |= {(recommendation.knob, place) for place in places}
-            if places:
-                made.append(replace(recommendation, scope=places[0], also=tuple(places[1:])))
-    return tuple(made)
+        made += _cured(cure(finding, telemetry, fabric))
+    return tuple(once_each(made))
+
+
+def once_each(recommendations: Iterable[Recommendation]) -> list[Recommendation]:
+    """Return recommendations less the places at which an earlier one sets the same knob."""
+    made: list[Recommendation] = []
+    settled: set[tuple[str, Entity]] = set()
+    for one in recommendations:
+        places = [place for place in one.places if (one.knob, place) not in settled]
+        settled |= {(one.knob, place) for place in places}
+        if places:
+            made.append(replace(one, scope=places[0], also=tuple(places[1:])))
+    return made
 
 
 def _cured(recommendations: Iterable[Recommendation]) -> list[Recommendation]:

@@ -15,6 +15,7 @@ from simlab.scenarios.observe import record
 from simlab.scenarios.outcome import outcome
 from simlab.scenarios.registry import draw as draw_of
 from tests.tuner.diagnosis.test_rules import lab
+from tuner.advice.cure import recommend_change
 from tuner.advice.cures.balance import spread_out
 from tuner.advice.cures.configuration import aligned, as_knob, drifted
 from tuner.advice.cures.congestion import mark_first
@@ -22,7 +23,7 @@ from tuner.advice.cures.host import set_ect
 from tuner.advice.cures.published import unpublished
 from tuner.advice.norm import usual, wanted
 from tuner.advice.prove import prove
-from tuner.advice.recommend import recommend
+from tuner.advice.recommend import once_each, recommend
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.diagnose import diagnose
 from tuner.diagnosis.finding import Evidence, Finding
@@ -144,6 +145,22 @@ def test_queue_pairs_are_counted_for_each_direction(pattern, qps):
     found = finding("ecmp-imbalance", made.interfaces[0].switch)
     [rec] = spread_out(found, made.telemetry, made.fabric)
     assert (rec.knob, rec.current, rec.proposed) == ("qps_per_connection", qps, 8)
+
+
+def test_a_knob_is_set_once_at_a_place():
+    made = lab(3)
+    off = [queue(wire, 3) for wire in made.interfaces]
+    found = finding("pfc-before-ecn", made.interfaces[0])
+    first, second = (
+        recommend_change(
+            found, "ecn_enabled", places[0], False, True, "mark", [], confidence=0.9, risk="low",
+            also=places[1:],
+        )
+        for places in (off[:2], off)
+    )  # fmt: skip
+    assert [rec.places for rec in once_each([first, second, first])] == [
+        tuple(off[:2]), (off[2],),
+    ]  # fmt: skip
 
 
 def test_alpha_becomes_the_exponent_that_switches_are_set_by():
