@@ -7,6 +7,11 @@ _DONE = "close_slot looks again: it does not close a QP that is not done or has 
 _PICOSECOND = "no such time is 1 ps"
 _RESERVE = "at the reserve itself nothing is taken from the pool or given back"
 _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
+_SAME = "both sides lead to the same time"
+_QUEUE = "it is -1 or the control queue, 8"
+_LONG_AGO = "both are longer ago than any interval that can be simulated"
+_CAREFUL = "a QP without a window, losses or an error is only looked at more closely"
+_CURSOR = "a path is never at word 0 or 1: those are of the header"
 
 EQUIVALENT: dict[str, str] = {
     "egress: if per_byte < 0:: 0 -> 1": _BYTE,
@@ -52,4 +57,84 @@ EQUIVALENT: dict[str, str] = {
     "posting: s[message + MSG_FIRST_POST_DONE] = 1: 1 -> 2": _FLAG,
     "posting: if gates != 0:: 0 -> 1": _EMPTY,
     "posting: if successors == 0:: 0 -> 1": _EMPTY,
+    "egress: send_control(s, port, CREDIT, (group - port - PORT_GROUPS) // GROUP_WORDS, 0, "
+    "now): 0 -> 1": ("fill_credit writes the word when the update leaves"),
+    "pause: s[group + GROUP_XOFF_SENT] = 0: 0 -> 1": ("send_xoff sets it in the next step"),
+    "pause: if pause_ps == 0 or empty_at < s[group + GROUP_REFRESH]:: Lt -> LtE: empty_at < "
+    "s[group + GROUP_REFRESH]": _SAME,
+    "posting: while child > 1:: Gt -> GtE: child > 1": (
+        "the word in front of the root is 0 and ends it"
+    ),
+    "posting: if child < size and s[base + 2 * child + 2] < s[base + 2 * child]:: Lt -> LtE: "
+    "child < size": ("the word behind the last is the one that moves: it goes no deeper"),
+    "reaction: if time < s[qp + QP_TIMER_AT]:: Lt -> LtE: time < s[qp + QP_TIMER_AT]": _SAME,
+    "reaction: if s[profile + RP_FIRST] > 0:: 0 -> 1": ("no rate is 1 bit/s"),
+    "reaction: at_cut = origin + (max(0, now - origin) // window + 1) * window: 0 -> "
+    "1": _PICOSECOND,
+    "reaction: if left > 0 and rate > before:: Gt -> GtE: left > 0": _SAME,
+    "reaction: if left > 0 and rate > before:: Gt -> GtE: rate > before": _SAME,
+    "reaction: if period > 0:: Gt -> GtE: period > 0": ("a division by 0 gives 0 steps"),
+    "reaction: if s[qp + QP_GAP_REST] != 0:: 0 -> 1": (
+        "a remainder of 1 is less than 1 ps in as many packets as the rate has bit/s"
+    ),
+    "receiver: if s[port + PORT_PAUSE_PS] == 0 or empty_at < s[group + GROUP_REFRESH]:: 0 -> 1": (
+        "without quanta the refresh is NEVER, later than any time"
+    ),
+    "receiver: if s[port + PORT_PAUSE_PS] == 0 or empty_at < s[group + GROUP_REFRESH]:: Lt "
+    "-> LtE: empty_at < s[group + GROUP_REFRESH]": _SAME,
+    "receiver: if s[message + MSG_RECEIVED] == s[message + MSG_REPEAT] and s[message + "
+    "MSG_NEXT] != 0:: 0 -> 1": ("nothing more arrives after the last message"),
+    "receiver: return 1: 1 -> 2": _FLAG,
+    "receiver: elif psn > expected:: Gt -> GtE: psn > expected": ("equal was asked before"),
+    "receiver: if kind != 0 and s[NAK_CNP] != 0:: 0 -> 1": (
+        "without an answer the flag goes nowhere"
+    ),
+    "receiver: append(s, port, priority if queue < 0 else queue, packet, size): 0 -> 1": _QUEUE,
+    "receiver: append(s, port, priority if queue < 0 else queue, packet, size): Lt -> LtE: "
+    "queue < 0": _QUEUE,
+    "sender: if s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:: Lt -> LtE: s[qp + QP_RTX] < s[qp + "
+    "QP_HIGH_SACK]": ("at the end nothing is missing: it asks again"),
+    "sender: if following == 0:: 0 -> 1": (
+        "only behind the last packet of all, when nothing is sent any more"
+    ),
+    "sender: if s[RTO] > 0 and psn == s[qp + QP_UNACKED]:: 0 -> 1": _PICOSECOND,
+    "sender: elif psn < s[qp + QP_NEXT_PSN]:: Lt -> LtE: psn < s[qp + QP_NEXT_PSN]": (
+        "nothing is sent again, and the cursor is there already"
+    ),
+    "sender: if psn > s[qp + QP_NEXT_PSN]:  # acknowledged while going back: no need to send "
+    "it again: Gt -> GtE: psn > s[qp + QP_NEXT_PSN]": ("the cursor is there already"),
+    "sender: return s[qp + QP_UNACKED] >= s[qp + QP_END]: GtE -> Gt: s[qp + QP_UNACKED] >= "
+    "s[qp + QP_END]": _DONE,
+    "sender: if received < s[qp + QP_UNACKED]:: Lt -> LtE: received < s[qp + QP_UNACKED]": (
+        "a packet that arrived is never the first one missing"
+    ),
+    "sender: while message != 0:: 0 -> 1": ("it leaves in front of a message 0"),
+    "sender: if s[message + MSG_NEXT] == 0:: 0 -> 1": (
+        "only behind the last packet of all, when nothing is sent any more"
+    ),
+    "sender: if s[RTO] > 0 and s[qp + QP_UNACKED] < s[qp + QP_NEXT_PSN] and s[qp + QP_ERROR] "
+    "== 0:: 0 -> 1": _PICOSECOND,
+    "slots: LONG_AGO = -(10**15): 10 -> 11": _LONG_AGO,
+    "slots: LONG_AGO = -(10**15): 15 -> 16": _LONG_AGO,
+    "slots: if sack != 0:: 0 -> 1": ("without selective repeat the bitmaps have no words"),
+    "slots: if sack != 0:: NotEq -> Eq: sack != 0": (
+        "the bits are taken out as they are acknowledged"
+    ),
+    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): 0 -> 1": _CAREFUL,
+    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): NotEq -> "
+    "Eq: s[SELECTIVE] != 0": _CAREFUL,
+    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): Gt -> GtE: "
+    "s[WINDOW_PACKETS] > 0": _CAREFUL,
+    "slots: if s[qp + QP_UNACKED] >= s[message + MSG_PACKETS] and s[qp + QP_NEXT_PSN] > 0:: "
+    "Gt -> GtE: s[qp + QP_NEXT_PSN] > 0": ("what is acknowledged was sent"),
+    "slots: if qp == 0:: 0 -> 1": ("there is a slot for every flow"),
+    "switching: start = random(s) * count // (RANDOM_RANGE + 1): 1 -> 2": _RARE,
+    "switching: at = random(s) * count // (RANDOM_RANGE + 1): 1 -> 2": _RARE,
+    "switching: if cursor >= 0:: 0 -> 1": _CURSOR,
+    "switching: if cursor >= 0:: GtE -> Gt: cursor >= 0": _CURSOR,
+    "switching: stormed = s[port + PORT_TROUBLE] & STORMED != 0: 0 -> 1": (
+        "a queue is only being dropped where STORMED is set"
+    ),
+    "switching: s[queue + QUEUE_OPTIONS] & LIMITED != 0 and over_limit(s, switch, queue, "
+    "size): 0 -> 1": ("without a limit none is exceeded"),
 }
