@@ -1,8 +1,10 @@
 """Windows from a database that answers as Prometheus' HTTP API does, and from a real one."""
 
+import contextlib
 import itertools
 import json
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -15,7 +17,7 @@ import pytest
 from collectors.model.entities import Device, Port
 from collectors.model.errors import ConfigInvalid, Denied, Malformed, Unavailable
 from tests.tuner.processes import free_port, tuner
-from tuner.store import prometheus
+from tuner.store import prometheus_api
 from tuner.store.sources import open_window
 
 PORT = Port(Device("gpu7", "mlx5_0"), 1)
@@ -124,17 +126,31 @@ def test_info_series_say_which_interface_a_port_has(database):
 
 def test_a_token_comes_from_a_file(database, tmp_path, monkeypatch):
     url, _ = database([rising(OUT_OF_BUFFER, "1", "2")], token="s3cret")
-    with pytest.raises(Denied, match=prometheus.TOKEN_FILE):
+    with pytest.raises(Denied, match=prometheus_api.TOKEN_FILE):
         open_window(f"prometheus={url}")
     (tmp_path / "token").write_text("s3cret\n")
-    monkeypatch.setenv(prometheus.TOKEN_FILE, str(tmp_path / "token"))
+    monkeypatch.setenv(prometheus_api.TOKEN_FILE, str(tmp_path / "token"))
     assert open_window(f"prometheus={url}")[0].agents == ("gpu7",)
-    monkeypatch.setenv(prometheus.TOKEN_FILE, str(tmp_path / "none"))
+    monkeypatch.setenv(prometheus_api.TOKEN_FILE, str(tmp_path / "none"))
     with pytest.raises(ConfigInvalid, match="No such file"):
         open_window(f"prometheus={url}")
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "localhost:9090", "http://", "http://u:pw@h:9090"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x",
+        "localhost:9090",
+        "http://",
+        "http://u:pw@h:9090",
+        "http://h:abc",
+        "http://h:99999",
+        "http://a b/",
+        "http://[::1",
+        "http://h/?token=pw",
+        "http://h\n",
+    ],
+)
 def test_urls_that_are_none(url):
     with pytest.raises(ConfigInvalid) as error:
         open_window(f"prometheus={url}")
@@ -142,10 +158,119 @@ def test_urls_that_are_none(url):
 
 
 def test_databases_that_do_not_answer_as_they_should(database):
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="cannot be read"):
         open_window("prometheus=http://127.0.0.1:1")
     url, _ = database([rising("go_threads", "7")])
     with pytest.raises(Malformed, match="no metric that the catalogue knows"):
+        open_window(f"prometheus={url}")
+
+
+def raw(answer, *, then=b""):
+    """Serve these bytes to whoever connects; return (URL, what was received)."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    received = []
+
+    def serve():
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                received.append(peer.recv(1 << 16))
+                peer.sendall(answer)
+                for byte in then:
+                    time.sleep(0.05)
+                    with contextlib.suppress(OSError):
+                        peer.send(bytes([byte]))
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listener, f"http://127.0.0.1:{listener.getsockname()[1]}", received
+
+
+def http_answer(body, status="200 OK", extra=""):
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{extra}Connection: close\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"junk\r\n\r\n", b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        http_answer(b"<html>"), http_answer(b"[" * 200_000), http_answer(b"[]"),
+        http_answer(b'{"status":"error"}'), http_answer(b'{"status":"success","data":[{}]}'),
+        http_answer(b'{"error":"a\\nb\\u001b[31m"}', "500 Internal Server Error"),
+        http_answer(b"", "302 Found", "Location: http://127.0.0.1:1/x\r\n"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_none_give_one_clear_line(answer):
+    listener, url, _ = raw(answer)
+    with listener, pytest.raises((Unavailable, Malformed)) as error:
+        open_window(f"prometheus={url}")
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"values": [[1, "1"]]}, {"metric": []}, {"metric": {"device": None}},
+        {"metric": {}, "values": [[1]]}, {"metric": {}, "values": 7},
+        {"metric": {}, "values": [["x", "1"]]}, {"metric": {}, "values": [[1, None]]},
+    ],
+)  # fmt: skip
+def test_rows_of_another_shape_are_malformed(row):
+    body = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [row]}})
+    listener, url, _ = raw(http_answer(body.encode()))
+    with listener, pytest.raises(Malformed, match="shape"):
+        prometheus_api.database_of(url).samples(["x"], 1, 1.0)
+
+
+@pytest.mark.parametrize("text", ["abc", "0x1"])
+def test_a_value_that_is_no_number_is_malformed(database, text):
+    url, _ = database([rising(OUT_OF_BUFFER, "1", text)])
+    with pytest.raises(Malformed, match="is no number"):
+        open_window(f"prometheus={url}")
+
+
+def test_the_token_does_not_follow_a_redirect(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("s3cret")
+    monkeypatch.setenv(prometheus_api.TOKEN_FILE, str(tmp_path / "token"))
+    other, elsewhere, received = raw(http_answer(b"{}"))
+    listener, url, asked = raw(http_answer(b"", "302 Found", f"Location: {elsewhere}/x\r\n"))
+    with other, listener, pytest.raises(Unavailable, match="elsewhere"):
+        open_window(f"prometheus={url}")
+    assert b"s3cret" in asked[0]
+    assert received == []
+
+
+@pytest.mark.parametrize("token", [b"\xff\xfe", b"two words", b"two\nlines"])
+def test_a_token_that_is_none(database, tmp_path, monkeypatch, token):
+    (tmp_path / "token").write_bytes(token)
+    monkeypatch.setenv(prometheus_api.TOKEN_FILE, str(tmp_path / "token"))
+    url, _ = database([rising(OUT_OF_BUFFER, "1", "2")])
+    with pytest.raises(ConfigInvalid):
+        open_window(f"prometheus={url}")
+
+
+def test_a_slow_or_endless_answer_is_cut_off():
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+    listener, url, _ = raw(head, then=b"x" * 40)
+    with listener, pytest.raises(Unavailable, match="not whole"):
+        prometheus_api.Database(url, deadline_s=0.3).names()
+    listener, url, _ = raw(head + b"x" * 5000)
+    with listener, pytest.raises(Unavailable, match="over"):
+        prometheus_api.Database(url, max_bytes=1000).names()
+
+
+def test_series_that_do_not_tell_whom_are_counted_and_nothing_at_all_is_an_error(database, caplog):
+    lost = rising(OUT_OF_BUFFER, "1", "2", port="abc")
+    url, _ = database([lost, rising(OUT_OF_BUFFER, "1", "2")])
+    open_window(f"prometheus={url}")
+    assert "1 series left out" in caplog.text
+    url, _ = database([lost])
+    with pytest.raises(Malformed, match="holds none"):
         open_window(f"prometheus={url}")
 
 
