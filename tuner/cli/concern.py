@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,7 +83,16 @@ class Concern:
 def concern_of(
     window: Window, fabric: Fabric, host: str, link: str, job: str, lists: Path | None
 ) -> Concern:
-    """Return what the options ask for. Raises ConfigInvalid where there is no such job."""
+    """Return what the options ask for.
+
+    Raises ConfigInvalid where there is no such host, end of a cable or job: a typing mistake
+    must not read as health.
+    """
+    if host or link:
+        entities = [*window.known_entities(), *fabric.wires]
+        _must_be_known("--host", host, {name for e in entities if (name := host_of(e))})
+        ends = {display(end) for e in entities if (end := wire_of(e)) is not None}
+        _must_be_known("--link", link, ends)
     if not job:
         return Concern(host, link)
     from tuner.fabric.jobs import jobs_of, read_host_lists
@@ -95,6 +105,14 @@ def concern_of(
     hosts = frozenset(name for one in chosen for name in one.hosts)
     far = [fabric.peer(fabric.attached(port)) for one in chosen for port in one.ports]
     return Concern(host, link, hosts, frozenset(end for end in far if end is not None))
+
+
+def _must_be_known(option: str, name: str, known: set[str]) -> None:
+    if name and name not in known:
+        near = difflib.get_close_matches(name, known, 4) or sorted(known)[:4]
+        more = f" and {len(known) - len(near)} more" if len(known) > len(near) else ""
+        there = f"{', '.join(near)}{more}" if known else "none is known"
+        raise ConfigInvalid(name, option, f"nothing here is called so; there are {there}")
 
 
 def _parts(place: Entity) -> list[Entity]:

@@ -86,3 +86,11 @@ def test_pause_tree_without_pfc_says_so(lossy):
     assert "no PFC counters" in run("pause-tree", "--source", f"dir={lossy}").output
     shown = run("pause-tree", "--source", f"dir={lossy}", "--format", "json")
     assert json.loads(shown.output)["flows"] == []
+
+
+def test_a_host_or_link_that_is_not_there_is_no_health(lossy):
+    for args in (("--host", "h22"), ("--link", "sw p22")):
+        shown = run("diagnose", "--source", f"dir={lossy}", *args)
+        assert shown.exit_code == 2
+        assert args[0] in shown.stderr
+        assert "there are" in shown.stderr
