@@ -18,8 +18,6 @@ EQUIVALENT: dict[str, str] = {
     "egress: if per_byte < 0:: Lt -> LtE: per_byte < 0": _BYTE,
     "egress: return random(s) * span <= s[queue + QUEUE_PMAX] * over: LtE -> Lt: "
     "random(s) * span <= s[queue + QUEUE_PMAX] * over": _RARE,
-    "egress: s[group + GROUP_FREED_QUEUED] = 1: 1 -> 2": _FLAG,
-    "egress: s[port + PORT_TX_SCHEDULED] = 1: 1 -> 2": _FLAG,
     "engine: return s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]: 0 -> 1": (
         "1 is a loss probability of one in two billion"
     ),
@@ -39,22 +37,16 @@ EQUIVALENT: dict[str, str] = {
     "events: if z < 1:: 1 -> 2": _RARE,
     "events: if z < 1:: Lt -> LtE: z < 1": _RARE,
     "pause: s[port + PORT_TX_SCHEDULED] = 1: 1 -> 2": _FLAG,
-    "pause: s[group + GROUP_XOFF_SENT] = 1: 1 -> 2": _FLAG,
     "pause: if pause_ps > 0:: 0 -> 1": _PICOSECOND,
     "pause: block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now): 0 -> 1": (
         _PICOSECOND
     ),
-    "pause: if detection > 0:: 0 -> 1": _PICOSECOND,
     "pause: if s[port + PORT_DRAIN_NUM] > 0:: 0 -> 1": "1 ps per byte would be 8 Tb/s",
-    "pause: send_control(s, port, PFC, s[group + GROUP_BIT], 0, now): 0 -> 1": (
-        "nobody reads the length in a resume frame"
-    ),
     "pause: if time < event_time(s, entity):: Lt -> LtE: time < event_time(s, entity)": (
         "the event is set to the time that it has"
     ),
     "pause: if total > reserved:: Gt -> GtE: total > reserved": _RESERVE,
     "pause: if held > reserved:: Gt -> GtE: held > reserved": _RESERVE,
-    "posting: s[message + MSG_FIRST_POST_DONE] = 1: 1 -> 2": _FLAG,
     "posting: if gates != 0:: 0 -> 1": _EMPTY,
     "posting: if successors == 0:: 0 -> 1": _EMPTY,
     "egress: send_control(s, port, CREDIT, (group - port - PORT_GROUPS) // GROUP_WORDS, 0, "
