@@ -222,7 +222,10 @@ def read_config(path: Path | None) -> Config:
 
 def parse_config(text: str, file: str) -> Config:
     """Return the configuration of a YAML text. Raises ConfigInvalid naming `file` and path."""
-    values = _parse_yaml(text, file)
+    from collectors.model.yaml_text import parse_yaml
+
+    values = parse_yaml(text, file)
+    values = {} if values is None else values
     try:
         config = msgspec.convert(values, Config)
     except msgspec.ValidationError as error:
@@ -282,38 +285,6 @@ def _check_uplink(uplink: Uplink, file: str) -> None:
         )
     if uplink.tls and bool(uplink.tls.cert) != bool(uplink.tls.key):
         raise ConfigInvalid(file, "$.uplink.tls", "cert and key belong together")
-
-
-def _parse_yaml(text: str, file: str) -> object:
-    """Return the plain values of a YAML text; a key that stands twice is an error."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """SafeLoader that refuses a repeated key instead of keeping the last."""
-
-    def mapping(loader: Loader, node: yaml.MappingNode) -> dict[object, object]:
-        seen: set[object] = set()
-        for key, _ in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise ConfigInvalid(
-                    f"{file}:{key.start_mark.line + 1}", "parse", f"key {name!r} stands twice"
-                )
-            seen.add(name)
-            if key.tag == "tag:yaml.org,2002:bool":  # YAML 1.1 reads the key `on:` as `true:`
-                key.tag = "tag:yaml.org,2002:str"
-        return loader.construct_mapping(node, deep=True)
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
-    try:
-        # A SafeLoader by descent.
-        values = yaml.load(text, Loader)  # noqa: S506
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigInvalid(f"{file}:{line}", "parse", error.problem or str(error)) from error
-    except yaml.YAMLError as error:
-        raise ConfigInvalid(file, "parse", str(error).replace("\n", " ")) from error
-    return {} if values is None else values
 
 
 def _invalid(file: str, error: msgspec.ValidationError, values: object) -> ConfigInvalid:

@@ -24,12 +24,12 @@ HOW: Final = "topology file"
 
 def parse_topology(text: str, file: str) -> tuple[Neighbour, ...]:
     """Return the links of a topology file. Raises Malformed naming the file and the link."""
-    import yaml
+    from collectors.model.yaml_text import parse_yaml
 
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise Malformed(file, "parse topology", " ".join(str(error).split())) from error
+        content = parse_yaml(text, file)
+    except ConfigInvalid as error:
+        raise Malformed(error.subject, "parse topology", error.why) from error
     if not isinstance(content, dict) or set(content) != {"links"}:
         raise Malformed(file, "parse topology", "needs one key, links")
     rows = content["links"]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-import yaml
-
 from collectors.codec.sonic_config import config_of_json, parse_config_db
 from collectors.model.entities import Interface, Netdev, Switch, Wire
-from collectors.model.errors import Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
 from collectors.model.facts import Neighbour
+from collectors.model.yaml_text import parse_yaml
 
 # Containerlab kinds that are no switches: everything else is.
 HOST_KINDS: Final = frozenset({"linux", "host", "bridge"})
@@ -63,10 +62,10 @@ def _wire(device: str, port: str, kind: str) -> Wire:
 def parse_containerlab(text: str, file: str) -> tuple[Neighbour, ...]:
     """Return the links of a Containerlab file. Raises Malformed naming the link."""
     try:
-        topology = yaml.safe_load(text)["topology"]
+        topology = parse_yaml(text, file)["topology"]
         nodes, links = topology.get("nodes") or {}, topology.get("links") or []
         kinds = topology.get("kinds") or {}
-    except (yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+    except (ConfigInvalid, TypeError, KeyError, AttributeError) as error:
         raise Malformed(file, "containerlab", "needs topology with nodes and links") from error
     del kinds
     found = []

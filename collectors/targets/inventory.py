@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta, Struct
 
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid
+from collectors.model.yaml_text import parse_yaml
 from collectors.targets.secret import Secret
 from collectors.targets.tls import Tls
 
@@ -146,14 +146,7 @@ def read_inventory(path: Path) -> Inventory:
 
 def parse_inventory(text: str, file: str) -> Inventory:
     """Return the inventory of a YAML text. Raises ConfigInvalid."""
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{file}:{mark.line + 1}" if mark else file
-        raise ConfigInvalid(
-            where, "read inventory", getattr(error, "problem", "no YAML")
-        ) from error
+    values = parse_yaml(text, file)
     try:
         inventory = msgspec.convert(values, Inventory)
     except msgspec.ValidationError as error:

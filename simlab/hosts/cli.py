@@ -106,12 +106,13 @@ def _agent_yaml(name: str, root: Path) -> str:
 
 
 def _script(path: Path) -> dict[str, float]:
-    import yaml
+    from collectors.model.errors import ConfigInvalid
+    from collectors.model.yaml_text import parse_yaml
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = parse_yaml(path.read_text(encoding="utf-8"), str(path))
         rates = {str(name): float(rate) for name, rate in found.items()}
-    except (OSError, AttributeError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (OSError, AttributeError, TypeError, ValueError, ConfigInvalid) as error:
         raise typer.BadParameter(f"{path}: not counter -> number ({error})") from error
     if any(rate < 0 for rate in rates.values()):
         raise typer.BadParameter(f"{path}: counters do not shrink")

@@ -57,12 +57,9 @@ class Step:
 
 def parse_script(text: str, file: str = "script") -> list[Step]:
     """Parse a YAML script; raises ConfigInvalid naming the step."""
-    import yaml
+    from collectors.model.yaml_text import parse_yaml
 
-    try:
-        raw = yaml.safe_load(text) or []
-    except yaml.YAMLError as error:
-        raise ConfigInvalid(file, "parse", str(error).replace("\n", " ")) from error
+    raw = parse_yaml(text, file) or []
     if not isinstance(raw, list):
         raise ConfigInvalid(file, "parse", "not a list of steps")
     return sorted((_step(item, f"{file}: $[{i}]") for i, item in enumerate(raw)), key=_at)

@@ -166,8 +166,7 @@ def sweep_command(
     quiet: Quiet = False,
 ) -> None:
     """Run a grid of changes to one configuration on all cores or on Ray."""
-    import yaml
-
+    from collectors.model.yaml_text import parse_yaml
     from simlab.packet.sweep import grid, sweep
 
     try:
@@ -176,7 +175,7 @@ def sweep_command(
             key, equals, values = one.partition("=")
             if not equals:
                 raise ConfigInvalid("--axis", one, "must be KEY=VALUE,VALUE,...")
-            axes[key] = [yaml.safe_load(value) for value in values.split(",")]
+            axes[key] = [parse_yaml(value, f"--axis {key}") for value in values.split(",")]
         console = Console(stderr=True)
 
         def note(done: int, total: int) -> None:

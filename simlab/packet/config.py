@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-import yaml
 
 from collectors.model.dcqcn import profile
 from collectors.model.errors import ConfigInvalid
+from collectors.model.yaml_text import parse_yaml
 from simlab.packet import hpcc_files, topology, workloads
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention
@@ -246,11 +246,11 @@ def load_config(path: Path, *, changes: dict[str, Any] | None = None) -> Plan:
     Raises ConfigInvalid naming the file and the key.
     """
     try:
-        data = yaml.safe_load(path.read_text())
+        data = parse_yaml(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise ConfigInvalid(str(path), "read", error.strerror or str(error)) from None
-    except yaml.YAMLError as error:
-        raise ConfigInvalid(str(path), "YAML", " ".join(str(error).split())) from None
+    except UnicodeDecodeError:
+        raise ConfigInvalid(str(path), "read", "it is not UTF-8 text") from None
     if not isinstance(data, dict):
         raise ConfigInvalid(str(path), "YAML", "must be a mapping")
     for key, value in (changes or {}).items():

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import yaml
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
+
+from collectors.model.errors import ConfigInvalid
+from collectors.model.yaml_text import parse_yaml
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 
@@ -179,9 +181,9 @@ def flows(scenario: Scenario) -> list[Flow]:
 def parse_scenario(text: str, source: str) -> Scenario:
     """Decode a scenario; raises ScenarioError naming the source and the path in it."""
     try:
-        scenario = msgspec.convert(yaml.safe_load(text), Scenario)
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{source}: not YAML: {' '.join(str(error).split())}") from error
+        scenario = msgspec.convert(parse_yaml(text, source), Scenario)
+    except ConfigInvalid as error:
+        raise ScenarioError(f"{error.subject}: not YAML: {error.why}") from error
     except msgspec.ValidationError as error:
         raise ScenarioError(f"{source}: {error}") from error
     _check(scenario, source)

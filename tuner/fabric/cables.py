@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import yaml
 
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, wire_of
-from collectors.model.errors import Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
 from collectors.model.facts import Neighbour
+from collectors.model.yaml_text import parse_yaml
 
 HOW: Final = "topology file"
 _DOT: Final = re.compile(r'"([^"]+)"\s*:\s*"([^"]+)"\s*--\s*"([^"]+)"\s*:\s*"([^"]+)"')
@@ -76,9 +76,12 @@ def claims(cables: Iterable[tuple[End, End]], entities: Iterable[Entity]) -> lis
 
 def _loaded(text: str, where: str) -> Any:
     try:
-        return msgspec.json.decode(text) if text.lstrip()[:1] == "{" else yaml.safe_load(text)
-    except (msgspec.DecodeError, yaml.YAMLError) as error:
-        raise Malformed(where, "parse", " ".join(str(error).split())) from error
+        json = text.lstrip()[:1] == "{"
+        return msgspec.json.decode(text) if json else parse_yaml(text, where)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Malformed(where, "parse", str(error)) from error
+    except ConfigInvalid as error:
+        raise Malformed(error.subject, "parse", error.why) from error
 
 
 def _links(loaded: Any, where: str) -> list[tuple[End, End]]:

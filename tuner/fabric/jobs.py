@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
-import yaml
 
 from collectors.model.entities import Device, Host, Port
-from collectors.model.errors import Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import dscp_of_tclass
+from collectors.model.yaml_text import parse_yaml
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST_HOSTS: Final = 1 << 17
@@ -131,9 +131,10 @@ def parse_host_lists(text: str, name: str, where: str = "host list") -> dict[str
     loaded: Any = None
     if text.lstrip()[:1] in ("{", "[") or re.search(r"(?m)^[^\s#:\[]+:(\s|$)", text):
         try:
-            loaded = msgspec.json.decode(text) if text.lstrip()[:1] == "{" else yaml.safe_load(text)
-        except (yaml.YAMLError, msgspec.DecodeError) as error:
-            why = " ".join(str(error).split())
+            json = text.lstrip()[:1] == "{"
+            loaded = msgspec.json.decode(text) if json else parse_yaml(text, where)
+        except (ConfigInvalid, msgspec.DecodeError, RecursionError) as error:
+            why = error.why if isinstance(error, ConfigInvalid) else str(error)
             raise Malformed(where, "parse", f"neither hosts nor a mapping ({why})") from error
     if isinstance(loaded, dict) and isinstance(loaded.get("items"), list):
         return _pods(loaded["items"])

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import yaml
 from msgspec import Meta, Struct
 
 from collectors.model.errors import ConfigInvalid
+from collectors.model.yaml_text import parse_yaml
 from tuner.store.disk import Retention
 from tuner.store.sources import parse_span
 from tuner.store.store import Limits
@@ -96,11 +96,7 @@ def read_config(path: Path | None) -> Config:
 
 def parse_config(text: str, file: str) -> Config:
     """Return the configuration of a YAML text. Raises ConfigInvalid naming `file` and path."""
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        why = " ".join(str(error).split())
-        raise ConfigInvalid(file, "parse configuration", why) from error
+    values = parse_yaml(text, file)
     try:
         config = msgspec.convert({} if values is None else values, Config)
     except msgspec.ValidationError as error:

@@ -82,7 +82,7 @@ def test_a_wrong_scenario_is_one_line_with_file_and_path(old, new, says):
     with pytest.raises(ScenarioError) as error:
         parse_scenario(SMALL.replace(old, new), "small.yaml")
     text = str(error.value)
-    assert text.startswith("small.yaml: ")
+    assert text.startswith("small.yaml:")
     assert says in text
     assert "\n" not in text
 
