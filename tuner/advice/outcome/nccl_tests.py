@@ -6,6 +6,7 @@ out of place and mostly again in place; lines of the head name the ranks.
 
 from __future__ import annotations
 
+import math
 import re
 
 from collectors.model.errors import Malformed
@@ -23,7 +24,7 @@ def looks_like(text: str) -> bool:
 def parse(text: str, where: str) -> Measured:
     """Return GPUs and the out-of-place bus bandwidth of the largest message.
 
-    Raises Malformed where the table has no line.
+    Raises Malformed where the table has no line with a finite figure.
     """
     largest: tuple[int, float] | None = None
     for line in text.splitlines():
@@ -43,6 +44,7 @@ def _row(line: str) -> tuple[int, float] | None:
         return None
     results = words[-8:] if len(words) >= 3 + 8 else words[-4:]  # in place as well, or not
     try:
-        return int(words[0]), float(results[2])
+        size, bandwidth = int(words[0]), float(results[2])
     except (IndexError, ValueError):
         return None
+    return (size, bandwidth) if math.isfinite(bandwidth) else None

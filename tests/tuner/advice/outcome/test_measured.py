@@ -124,3 +124,10 @@ def test_the_first_input_wins_and_all_are_named():
         ]
     )
     assert whole == Measured(8, None, 1.0, 0.2, False, ("options", "x"))
+
+
+@pytest.mark.parametrize("figure", ["nan", "inf"])
+def test_nccl_tests_without_a_finite_figure_are_malformed(figure):
+    row = f"1048576 262144 float sum -1 {figure} {figure} {figure} 0 {figure} {figure} {figure} 0"
+    with pytest.raises(Malformed, match="no line of results"):
+        parse_measured(f"# size count type redop root time algbw busbw #wrong\n{row}\n", "f")
