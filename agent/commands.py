@@ -57,6 +57,7 @@ def check_config(file: Annotated[Path, typer.Argument(help="YAML file.")]) -> No
     except FabricError as error:
         raise fail(error) from error
     print(f"{file}: ok, agent {config.agent!r}, {len(planned)} collectors")
+    print("files of secrets and TLS were not opened")
     width = max((len(job.name) for job in planned), default=0)
     for job in planned:
         print(f"  {job.name:<{width}} every {job.interval_s:g} s, deadline {job.deadline_s:g} s")

@@ -24,6 +24,8 @@ TcpPort = Annotated[int, Meta(ge=0, le=65535)]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 METRICS_PORT = 9836
+_HOST = re.compile(r"\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+")
+_ADDRESS = re.compile(r"[\w.-]+|[0-9a-fA-F.]*:[0-9a-fA-F.]*:[0-9a-fA-F:.]*(%[\w.-]+)?")
 SPOOL = "/var/lib/fabric-agent/spool"
 
 
@@ -253,8 +255,16 @@ def check_config(config: Config, file: str) -> Config:
             raise ConfigInvalid(
                 file, "$.metrics.basic_auth", "set one of password_file and password_env"
             )
+    if not config.agent.isprintable():
+        raise ConfigInvalid(file, "$.agent", f"{config.agent!r} has control characters")
     if config.uplink:
         _check_uplink(config.uplink, file)
+    for name, row in (("otlp", config.otlp), ("gnmi_dialout", config.gnmi_dialout)):
+        if row and row.token_file and row.token_env:
+            raise ConfigInvalid(file, f"$.{name}", "set one of token_file and token_env")
+        if row and not _ADDRESS.fullmatch(row.address):
+            why = f"{row.address!r} is no address or host name; the port is `port`"
+            raise ConfigInvalid(file, f"$.{name}.address", why)
     return msgspec.structs.replace(config, agent=config.agent or socket.gethostname())
 
 
@@ -279,7 +289,12 @@ def read_secret(file: str, variable: str, where: str) -> str:
 
 def _check_uplink(uplink: Uplink, file: str) -> None:
     host, _, port = uplink.tuner.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    if (
+        not _HOST.fullmatch(host)
+        or not port.isascii()
+        or not port.isdigit()
+        or not 0 < int(port) < 65536
+    ):
         raise ConfigInvalid(
             file, "$.uplink.tuner", f"{uplink.tuner!r} is no host:port, e.g. tuner.example:9837"
         )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _FAST_S: Final = 5.0
 PUSH_PORTS: Final = {"otlp": 4317, "gnmi_dialout": 57500}
+_ANY: Final = {"0.0.0.0", "::", ""}  # noqa: S104  compared, not bound
 _BEAT_NS: Final = 100_000_000  # in which the collectors of a beat have begun
 
 
@@ -206,8 +207,14 @@ def _sflow(config: Config, file: str) -> Iterator[Job]:
 
 
 def _pushed(config: Config, file: str) -> Iterator[Job]:
+    taken = [("metrics", config.metrics.address, config.metrics.port)] if config.metrics else []
     for name, row in (("otlp", config.otlp), ("gnmi_dialout", config.gnmi_dialout)):
         if row is not None:
+            port = row.port or PUSH_PORTS[name]
+            for other, address, used in taken:
+                if port == used and (address == row.address or _ANY & {address, row.address}):
+                    raise ConfigInvalid(file, f"$.{name}.port", f"{port} is that of {other}, too")
+            taken.append((name, row.address, port))
             yield Job(name, partial(_receiver, name, row, config, file), row.interval, row.interval)
 
 

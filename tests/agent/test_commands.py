@@ -51,6 +51,7 @@ def test_e16_what_is_left_out_is_said_and_two_of_a_name_run_nothing(tmp_path):
     path = tmp_path / "agent.yaml"
     path.write_text("collectors: {hw_counters: {interval: 2}}\n")
     answer = run(app, ["check-config", str(path)])
+    assert "files of secrets and TLS were not opened" in answer.stdout
     lines = [line.split() for line in answer.stdout.splitlines()[1:]]
     assert {tuple(line[:3]) for line in lines} >= {
         ("hw_counters", "every", "2"),
@@ -60,6 +61,22 @@ def test_e16_what_is_left_out_is_said_and_two_of_a_name_run_nothing(tmp_path):
     answer = run(app, ["check-config", str(path)])
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert "two sources are called 'ib'" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("otlp: {port: 9836}", "$.otlp.port: 9836 is that of metrics, too"),
+        ("otlp: {port: 57500}\ngnmi_dialout: {}", "$.gnmi_dialout.port: 57500 is that of otlp"),
+        ("otlp: {port: 1, address: '::1'}\ngnmi_dialout: {port: 1, address: 127.0.0.1}", ""),
+    ],
+)
+def test_a_port_is_given_to_one_listener(tmp_path, text, told):
+    path = tmp_path / "agent.yaml"
+    path.write_text(text)
+    answer = run(app, ["check-config", str(path)])
+    assert answer.exit_code == (2 if told else 0)
+    assert told in answer.stderr
 
 
 def config_without_rdma(tmp_path):
