@@ -19,7 +19,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-SeedOption = Annotated[int, typer.Option("--seed", help="the same seed draws the same scenario")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="the same seed draws the same scenario")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="as JSON")]
 
 
@@ -134,10 +136,10 @@ def _draw(name: str, seed: int) -> Draw:
 
 
 def _reporting(call: Callable[[], T]) -> T:
-    from collectors.model.errors import FabricError
+    from collectors.model.errors import ConfigInvalid, FabricError
 
     try:
         return call()
     except FabricError as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise typer.Exit(2 if isinstance(error, ConfigInvalid) else 1) from None

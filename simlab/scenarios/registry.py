@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -34,5 +35,7 @@ def draw(family: str, seed: int) -> Draw:
     """Draw a scenario; the same name and seed give the same. ConfigInvalid: no such family."""
     found = FAMILIES.get(family)
     if found is None:
-        raise ConfigInvalid(family, "family", f"unknown; known: {', '.join(FAMILIES)}")
+        close = ", ".join(difflib.get_close_matches(family, FAMILIES, 3))
+        hint = f"is one of {close} meant?" if close else f"known: {', '.join(FAMILIES)}"
+        raise ConfigInvalid(repr(family), "family", f"unknown; {hint}")
     return seeded(found, seed)

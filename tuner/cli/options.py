@@ -69,6 +69,8 @@ def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
     from tuner.cli.tls import tls_of
     from tuner.store.sources import open_window
 
+    if source and tuner and tuner != os.environ.get("FABRIC_TUNER"):
+        raise ConfigInvalid(source, "--source", "it and --tuner: one of the two")
     # All that is read is kept to the end: looking for garbage in it costs a third of the time.
     gc.disable()
     ca, cert, key = (os.environ.get(f"FABRIC_TUNER_{part}", "") for part in ("CA", "CERT", "KEY"))

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from collectors.model.errors import ConfigInvalid
-from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, made_by, reporting
+from tuner.cli.options import (
+    USAGE,
+    Answer,
+    Format,
+    Since,
+    Source,
+    TunerAddress,
+    fail,
+    made_by,
+    reporting,
+)
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
 from tuner.cli.rendering import Out, PlanFormat, Render, left_out, printed, rendered, write_out
 
@@ -157,6 +167,8 @@ def explain(
     budget: Budget = SIMULATE_S,
 ) -> None:
     """Show everything about one finding: evidence over time, what would refute it, cure, undo."""
+    if not finding.strip():
+        fail("explain: an id of a finding is needed; `tuner diagnose` lists them", USAGE)
     advice = _look(tuner, source, since, budget_s=budget)
     by_recommendation = [
         rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)

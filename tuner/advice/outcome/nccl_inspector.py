@@ -36,8 +36,8 @@ def parse(text: str, where: str) -> Measured:
             record = json.loads(line)
             perf, head = record["coll_perf"], record.get("header", {})
             took_us, busbw = float(perf["coll_exec_time_us"]), float(perf["coll_busbw_gbs"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            why = f"line {number} is no record of a collective ({error})"
+        except (ValueError, KeyError, TypeError, AttributeError):
+            why = f"line {number} is no record of a collective with its time and bus bandwidth"
             raise Malformed(where, "read inspector log", why) from None
         ranks = max(ranks, int(head.get("n_ranks", 0)))
         moved += busbw * took_us
