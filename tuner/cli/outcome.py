@@ -13,6 +13,8 @@ from collectors.model.errors import ConfigInvalid
 if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
 
+_LONGEST_STEP_S = 86400.0
+
 MeasuredFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -33,7 +35,9 @@ Communication = Annotated[
         show_default=False,
     ),
 ]
-Gpus = Annotated[int, typer.Option("--gpus", min=0, help="of the job", show_default=False)]
+Gpus = Annotated[
+    int, typer.Option("--gpus", min=0, max=10_000_000, help="of the job", show_default=False)
+]
 
 
 def measured_of(
@@ -47,9 +51,12 @@ def measured_of(
     from tuner.advice.outcome.read import parse_measured
     from tuner.cli.quantity import seconds
 
+    step_s = seconds(step_time) if step_time else None
+    if step_s is not None and not 0 < step_s <= _LONGEST_STEP_S:
+        raise ConfigInvalid(step_time, "--step-time", "must be over 0 s and at most a day")
     told = Measured(
         gpus=gpus or None,
-        step_s=seconds(step_time) if step_time else None,
+        step_s=step_s,
         communication_ratio=_share(communication) if communication else None,
         sources=("options",) if gpus or step_time or communication else (),
     )

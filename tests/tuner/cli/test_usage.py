@@ -3,10 +3,12 @@
 import pytest
 from typer.testing import CliRunner
 
-from collectors.model.errors import Malformed
+from collectors.model.errors import ConfigInvalid, Malformed
 from simlab.scenarios.cli import app as scenarios
 from tuner.advice.outcome.read import parse_measured
 from tuner.cli.main import app
+from tuner.cli.outcome import measured_of
+from tuner.cli.paths import _printable
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,13 @@ def test_an_inspector_record_without_figures_is_told_without_python():
     with pytest.raises(Malformed, match="line 1 is no record of a collective with its time") as e:
         parse_measured('{"coll_perf":null}', "f")
     assert "NoneType" not in str(e.value)
+
+
+@pytest.mark.parametrize("step", ["0s", "1e300s", "1e999s"])
+def test_a_step_takes_time_and_at_most_a_day(step):
+    with pytest.raises(ConfigInvalid, match="at most a day"):
+        measured_of((), step, "", 0)
+
+
+def test_control_characters_of_an_argument_do_not_reach_the_terminal():
+    assert _printable("\x1b[31m\nh") == "\ufffd[31m\ufffdh"
