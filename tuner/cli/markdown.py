@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from tuner.advice.printable import markdown_text
+
 _MOST_NS: Final = 1 << 62  # the year 2116
 _LEFT_OUT: Final = ("schema",)
 
@@ -82,11 +84,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_cell(item) for item in value)
     text = f"{value:,.6g}" if isinstance(value, float) else str("" if value is None else value)
-    # What a device said must not end a cell, a line or the text's plainness.
-    safe = "".join(char if char.isprintable() else " " for char in text)
-    for char in "\\|<>*_`[]#":
-        safe = safe.replace(char, f"\\{char}")
-    return safe
+    return markdown_text(text)
 
 
 def _said(name: str, value: Any) -> str:

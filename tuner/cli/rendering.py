@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from collectors.model.errors import Unavailable
+from tuner.advice.printable import printable
 
 if TYPE_CHECKING:
     from tuner.advice.plan import Plan
     from tuner.render.form import Rendered
+
+_LONGEST = 100  # of a folder's name
 
 Render = Annotated[
     str,
@@ -28,7 +32,13 @@ Render = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="folder for --render's files", show_default=False),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="folder for --render's files",
+        show_default=False,
+        file_okay=False,
+    ),
 ]
 
 
@@ -66,9 +76,17 @@ def files_of(made: Rendered) -> Mapping[str, str]:
         texts[f"{language}.verify.txt"] = made.verify
         texts[f"{language}.diff.txt"] = made.diff
     if made.missing:
-        rows = (f"{row.knob} of {row.place}: {row.why}\n" for row in made.missing)
-        texts["not-carried-out.txt"] = "".join(rows)
-    return texts
+        rows = (printable(f"{row.knob} of {row.place}: {row.why}") for row in made.missing)
+        texts["not-carried-out.txt"] = "".join(f"{row}\n" for row in rows)
+    return {name: printable(text, keep="\n") for name, text in texts.items()}
+
+
+def folder_of(device: str) -> str:
+    """Return the folder's name for a device: no way out of the folder, and not another's."""
+    plain = re.sub(r"[^A-Za-z0-9_.@-]|^[.-]+", "_", device)[:_LONGEST] or "_"
+    if plain == device:
+        return plain
+    return f"{plain}-{hashlib.blake2b(device.encode(errors='replace'), digest_size=3).hexdigest()}"
 
 
 def write_out(plan: Plan, texts: Sequence[Rendered], out: Path) -> list[Path]:
@@ -81,7 +99,7 @@ def write_out(plan: Plan, texts: Sequence[Rendered], out: Path) -> list[Path]:
     document = msgspec.json.format(msgspec.json.encode(plan_document(plan))).decode()
     wanted = {out / "plan.json": document + "\n", out / "plan.md": plan_markdown(plan, texts)}
     for made in texts:
-        folder = out / re.sub(r"[^\w.@-]", "_", made.device)
+        folder = out / folder_of(made.device)
         wanted |= {folder / name: text for name, text in files_of(made).items()}
     for path, text in wanted.items():
         try:
@@ -97,14 +115,15 @@ def left_out(plan: Plan) -> Iterator[str]:
     from collectors.model.entities import display
 
     for conflict in plan.conflicts:
-        yield f"Conflict: {conflict.why} ({', '.join(conflict.recommendations)})."
+        yield printable(f"Conflict: {conflict.why} ({', '.join(conflict.recommendations)}).")
     for row in plan.refused:
-        yield f"Not planned: {row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})."
+        told = f"{row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})."
+        yield printable(f"Not planned: {told}")
 
 
 def printed(texts: Sequence[Rendered]) -> Iterator[str]:
     """Yield what to show of the texts where no folder is given."""
     for made in texts:
         for name, text in files_of(made).items():
-            yield f"=== {made.device}/{name}"
+            yield printable(f"=== {made.device}/{name}")
             yield text.rstrip()

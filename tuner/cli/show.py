@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collectors.model.entities import display
+from tuner.advice.printable import printable
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.words import clock, effect, value
 from tuner.cli.curves import Curve, span_of, sparkline
@@ -209,5 +210,4 @@ def recommendation(rec: Recommendation) -> RenderableType:
 
 def plain(text: str, style: str = "") -> Text:
     """Return text from a peer for the terminal: brackets are no markup, escapes do nothing."""
-    safe = "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
-    return Text(safe, style=style)
+    return Text(printable(text, keep="\n"), style=style)

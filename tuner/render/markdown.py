@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from collectors.model.entities import display
 from tuner.advice.knobs.knob import PLATFORMS, Lasts, shown
 from tuner.advice.plan import DevicePlan, Plan, Stage, alike
+from tuner.advice.printable import markdown_text as safe
+from tuner.advice.printable import printable
 from tuner.render.form import Rendered
 
 _LASTS: Final[Mapping[Lasts, str]] = {
@@ -44,19 +47,19 @@ def _count(number: int, thing: str) -> str:
 
 
 def _stage(stage: Stage) -> Iterator[str]:
-    names = ", ".join(stage.devices[:_SHOWN_DEVICES])
+    names = safe(", ".join(stage.devices[:_SHOWN_DEVICES]))
     more = len(stage.devices) - _SHOWN_DEVICES
-    yield from ("", f"## Ring: {stage.name}", "")
+    yield from ("", f"## Ring: {safe(stage.name)}", "")
     yield f"Devices: {names}{f' and {more} more' if more > 0 else ''}."
     yield f"Watch for {stage.hold_s:.0f} s before the next ring:"
-    yield from ("", *(f"- {what}" for what in stage.watch), "")
+    yield from ("", *(f"- {safe(what)}" for what in stage.watch), "")
     yield "Stop and undo if:"
-    yield from ("", *(f"- {when}" for when in stage.stop_if))
+    yield from ("", *(f"- {safe(when)}" for when in stage.stop_if))
 
 
 def _device(device: DevicePlan) -> Iterator[str]:
     title = PLATFORMS[device.platform].title if device.platform in PLATFORMS else "unknown language"
-    yield from ("", f"## {device.name} ({title})", "")
+    yield from ("", f"## {safe(device.name)} ({title})", "")
     if device.platform in PLATFORMS:
         platform = PLATFORMS[device.platform]
         yield from (f"{_LASTS[platform.lasts]}: {platform.keep}.", "")
@@ -66,23 +69,19 @@ def _device(device: DevicePlan) -> Iterator[str]:
     for group in groups:
         step = group.first
         yield (
-            f"| {group.numbers} | {step.knob} | {group.places} | {_cell(shown(step.current))} "
-            f"| {_cell(shown(step.proposed))} | {_cell(step.disruption)} |"
+            f"| {group.numbers} | {step.knob} | {safe(group.places)} | {safe(shown(step.current))} "
+            f"| {safe(shown(step.proposed))} | {safe(step.disruption)} |"
         )
     for group in groups:
         step = group.first
-        told = f"({step.recommendation}, {step.risk} risk)"
-        yield from ("", f"**{group.numbers}. {step.summary}** {told}", "")
-        yield from (f"- because {why}" for why in step.why)
-        yield f"- by hand: {step.how}"
-        yield f"- check: {step.check.reads_back}"
+        told = f"({safe(step.recommendation)}, {step.risk} risk)"
+        yield from ("", f"**{group.numbers}. {safe(step.summary)}** {told}", "")
+        yield from (f"- because {safe(why)}" for why in step.why)
+        yield f"- by hand: {safe(step.how)}"
+        yield f"- check: {safe(step.check.reads_back)}"
         if step.check.watch:
-            yield f"- within {step.check.within_s:.0f} s: {step.check.watch}"
-        yield f"- undo: {step.undo}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+            yield f"- within {step.check.within_s:.0f} s: {safe(step.check.watch)}"
+        yield f"- undo: {safe(step.undo)}"
 
 
 def _texts(made: Rendered) -> Iterator[str]:
@@ -95,22 +94,32 @@ def _texts(made: Rendered) -> Iterator[str]:
             ("difference to what was read", made.diff),
             *made.files.items(),
         ):
-            yield from ("", f"### {made.device}: {title}, {name}", "")
+            yield from ("", f"### {safe(made.device)}: {title}, {name}", "")
             lines = text.count("\n")
             if lines > _SHOWN_LINES:
                 yield f"{lines} lines: see the file beside this page."
             else:
-                yield from ("```", text.rstrip(), "```")
+                yield from _fenced(printable(text.rstrip(), keep="\n"))
     if made.missing:
-        yield from ("", f"### {made.device}: not carried out by these texts", "")
-        yield from (f"- {row.knob} of {row.place}: {row.why}" for row in made.missing)
+        yield from ("", f"### {safe(made.device)}: not carried out by these texts", "")
+        yield from (f"- {row.knob} of {safe(row.place)}: {safe(row.why)}" for row in made.missing)
+
+
+def _fenced(text: str) -> tuple[str, str, str]:
+    """Return a text between fences that are longer than any that it holds."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return fence, text, fence
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
     if plan.conflicts:
         yield from ("", "## Conflicts", "")
-        yield from (f"- {row.why} ({', '.join(row.recommendations)})" for row in plan.conflicts)
+        yield from (
+            f"- {safe(row.why)} ({safe(', '.join(row.recommendations))})" for row in plan.conflicts
+        )
     if plan.refused:
         yield from ("", "## Left out", "")
         for row in plan.refused:
-            yield f"- {row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})"
+            told = f"{display(row.scope)}: {row.why} ({row.recommendation})"
+            yield f"- {row.knob} of {safe(told)}"

@@ -7,6 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from collectors.model.entities import display
+from tuner.advice.printable import printable
 from tuner.advice.words import clock, effect, value
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.pause_tree import pause_trees
@@ -32,7 +33,9 @@ class Report:
 
 
 def page(report: Report) -> str:
-    """Return the HTML text. What devices say of themselves is escaped, whatever it holds."""
+    """Return the HTML text. What devices say of themselves is escaped, whatever it holds,
+    and steers no terminal that the page is read in.
+    """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -47,7 +50,7 @@ def page(report: Report) -> str:
     for recommendation in report.recommendations:
         for finding in recommendation.because:
             cures.setdefault(finding, []).append(recommendation)
-    return template.render(
+    text = template.render(
         source=report.source,
         made_by=report.made_by,
         agents=window.agents,
@@ -70,6 +73,7 @@ def page(report: Report) -> str:
         cables=len(report.fabric.links()),
         conflicts=[str(conflict) for conflict in report.fabric.conflicts],
     )
+    return printable(text, keep="\n")
 
 
 def _template() -> str:

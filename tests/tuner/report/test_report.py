@@ -165,3 +165,9 @@ def browse(path, *options):
 
 def console(done):
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def test_no_name_steers_the_terminal_that_the_page_is_read_in(lossy):
+    text = page(report_of(lossy, source="x\x1b]0;y\x07\u202e\x9b", made_by="t\x00"))
+    assert "x\ufffd]0;y\ufffd\ufffd\ufffd" in text
+    assert all(char.isprintable() for char in text.replace("\n", ""))
