@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 
@@ -53,7 +54,7 @@ def _text(name: str, value: Value, platform: str) -> str:
 def _writer(platform: str) -> Renderer:
     def write(change: Change) -> str:
         lines = [
-            f"unset {name}" if text is None else f"export {name}={text}"
+            f"unset {name}" if text is None else f"export {name}={shlex.quote(text)}"
             for name, text in variables(change, platform).items()
         ]
         return "".join(f"{line}\n" for line in lines)

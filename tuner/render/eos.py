@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from collectors.model.entities import Entity, Interface, Slot, Switch, display
-from tuner.render.form import Change, Renderer, anywhere, on, percent, port_of
+from tuner.render.form import Change, Renderer, anywhere, on, percent, port_of, remark
 
 _MARKING: Final = ("ecn_enabled", "kmin_bytes", "kmax_bytes", "pmax_ratio", "ecn_average_weight")
 _TIMES: Final = ("pfc_watchdog_detection_seconds", "pfc_watchdog_restoration_seconds")
@@ -40,9 +40,10 @@ def _profiles(change: Change) -> Iterator[str]:
         where = change.where(place, name)
         ports = users.get(where, set())
         if where and name in _PROFILED and len(ports) > 1:
-            yield (
-                f"! {name} of {display(place)} stands in a qos profile ({where}) that {len(ports)} "
-                "ports use: change it there for all, or take the port off the profile first\n"
+            yield remark(
+                "!",
+                f"{name} of {display(place)} stands in a qos profile ({where}) that {len(ports)} "
+                "ports use: change it there for all, or take the port off the profile first",
             )
 
 
@@ -107,7 +108,8 @@ def _poll(change: Change) -> list[str]:
         name = "pfc_watchdog_poll_seconds"
         poll = change.after.get((port, name), anywhere(change.after, name))
         word = "priority-flow-control pause watchdog default polling-interval"
-        lines.append(f"no {word}\n" if poll is None else f"{word} {poll}\n")
+        known = isinstance(poll, (int, float))
+        lines.append(f"{word} {poll}\n" if known else f"no {word}\n")
     return list(dict.fromkeys(lines))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from collectors.model.entities import Entity, Interface, Slot, display
@@ -16,6 +16,8 @@ from collectors.model.facts import Value
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import PLATFORMS, shown
 from tuner.advice.plan import DevicePlan, Step, alike
+from tuner.advice.printable import printable
+from tuner.render.names import faults
 
 Key: TypeAlias = tuple[Entity, str]
 State: TypeAlias = Mapping[Key, Value]
@@ -191,9 +193,12 @@ def change_of(device: DevicePlan, steps: Sequence[Step], way: Way) -> Change:
 def render_device(device: DevicePlan, renderer: Renderer) -> Rendered:
     """Return the texts of a device in a language."""
     left = [step for step in device.steps if not renderer.knows(step.knob)]
-    done = [step for step in device.steps if renderer.knows(step.knob)]
-    refused: dict[Key, str] = {}
+    known = [step for step in device.steps if renderer.knows(step.knob)]
+    fault = faults(device, renderer.platform)
+    refused = {(step.scope, step.knob): why for step in known if (why := fault(step))}
     while True:  # what the language refuses is in no text: not in part, and not in undo
+        done = [step for step in known if (step.scope, step.knob) not in refused]
+        device = replace(device, steps=tuple(done))
         there = change_of(device, done, "apply")
         apply = renderer.write(there)
         if not apply:
@@ -201,16 +206,18 @@ def render_device(device: DevicePlan, renderer: Renderer) -> Rendered:
         if not there.missing:
             break
         refused |= there.missing
-        done = [step for step in done if (step.scope, step.knob) not in refused]
     back = change_of(device, done, "undo")
     undo = renderer.write(back)
     for (place, name), why in back.missing.items():
-        undo += f"{renderer.comment} not taken back: {name} of {display(place)}: {why}\n"
+        undo += remark(renderer.comment, f"not taken back: {name} of {display(place)}: {why}")
     missing = [
-        Missing(group.first.knob, group.places, _has_not(renderer, group.first))
+        Missing(group.first.knob, printable(group.places), _has_not(renderer, group.first))
         for group in alike(left)
     ]
-    missing += [Missing(name, display(place), why) for (place, name), why in refused.items()]
+    missing += [
+        Missing(name, printable(display(place)), printable(why))
+        for (place, name), why in refused.items()
+    ]
     files: dict[str, str] = {}
     if renderer.files and apply:
         files = {**renderer.files(there), **renderer.files(back)}
@@ -245,7 +252,9 @@ def _has_not(renderer: Renderer, step: Step) -> str:
 
 def by_hand(step: Step) -> str:
     """Return how people do what no command does, '' where a command does it."""
-    return "" if KNOBS[step.knob].homes else f"no command does this; by hand: {step.how}"
+    if KNOBS[step.knob].homes:
+        return ""
+    return printable(f"no command does this; by hand: {step.how}")
 
 
 def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) -> str:
@@ -258,7 +267,12 @@ def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) 
         if way == "apply":
             lines.append(f"     {step.summary} ({step.recommendation})")
             lines.append(f"     disruption: {step.disruption}")
-    return "".join(f"{comment} {line}\n" for line in lines)
+    return "".join(remark(comment, line) for line in lines)
+
+
+def remark(comment: str, text: str) -> str:
+    """Return a comment line: whatever a device calls itself, the line does not end before."""
+    return f"{comment} {printable(text)}\n"
 
 
 def _checks(comment: str, steps: Sequence[Step]) -> str:
@@ -269,7 +283,7 @@ def _checks(comment: str, steps: Sequence[Step]) -> str:
         lines.append(f"{group.numbers}. {step.check.reads_back}{others}")
         if step.check.watch:
             lines.append(f"   within {step.check.within_s:.0f} s: {step.check.watch}")
-    return "".join(f"{comment} {line}\n" for line in lines)
+    return "".join(remark(comment, line) for line in lines)
 
 
 def diff_of(change: Change) -> str:
@@ -282,7 +296,7 @@ def diff_of(change: Change) -> str:
         lines.append(f"@ {title}{f' ({where})' if where else ''}")
         lines.append(f"- {'not visible' if before is None else shown(before)}")
         lines.append(f"+ {shown(after)}")
-    return "".join(line + "\n" for line in lines)
+    return "".join(printable(line) + "\n" for line in lines)
 
 
 def percent(ratio: float) -> int:

@@ -6,11 +6,13 @@ can be tried on a copy. What it sets is lost at reboot or when the driver reload
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from collectors.model.entities import Device, Entity, Interface, Netdev, Port
 from collectors.model.facts import Value
 from tuner.advice.knobs.catalogue import KNOBS
+from tuner.advice.printable import printable
 from tuner.render.form import Change, Renderer
 from tuner.render.registers import MARKS, SETTINGS, ports_of, registers_of
 
@@ -54,7 +56,8 @@ def write(change: Change) -> str:
 def _unknown(change: Change, place: Entity, name: str) -> str:
     """Return the line for a value to go back to that was never seen."""
     del change
-    return f"# {name} of {place}: its former value was not visible; see what `verify` showed before"
+    said = f"{name} of {place}: its former value was not visible; see what `verify` showed before"
+    return f"# {printable(said)}"
 
 
 def _plain(change: Change, place: Entity, name: str, line: str) -> list[str]:
@@ -65,7 +68,7 @@ def _plain(change: Change, place: Entity, name: str, line: str) -> list[str]:
 
 # --- interfaces ---------------------------------------------------------------------------------
 def _netdev(change: Change, place: Netdev | Interface) -> list[str]:
-    dev = place.name
+    dev = quote(place.name)
     mtu = change.whole(place, "mtu_bytes")
     lines = _plain(change, place, "mtu_bytes", f"ip link set dev {dev} mtu {mtu}")
     for name, word in zip(_PAUSE, ("rx", "tx"), strict=True):
@@ -101,7 +104,7 @@ def _buffers(change: Change, place: Netdev) -> list[str]:
             words.append(f"{word} {_listed(row)}")
     if not words:
         return [_unknown(change, place, "receive buffers")]
-    return [f"dcb buffer set dev {place.name} {' '.join(words)}"]
+    return [f"dcb buffer set dev {quote(place.name)} {' '.join(words)}"]
 
 
 def _ets(change: Change, place: Netdev) -> list[str]:
@@ -118,12 +121,12 @@ def _ets(change: Change, place: Netdev) -> list[str]:
         words.append(f"{word} {_listed(row)}")
     if not words:
         return [_unknown(change, place, "ETS")]
-    return [f"dcb ets set dev {place.name} {' '.join(words)}"]
+    return [f"dcb ets set dev {quote(place.name)} {' '.join(words)}"]
 
 
 def _classes(change: Change, place: Netdev) -> list[str]:
     lines = []
-    dev = place.name
+    dev = quote(place.name)
     for dscp, old, new in change.moved(place, "dscp_to_priority"):
         if old >= 0:
             lines.append(f"dcb app del dev {dev} dscp-prio {dscp}:{old}")
@@ -140,9 +143,8 @@ def _classes(change: Change, place: Netdev) -> list[str]:
             )
             change.lacks([place], ["trust"], why)
         elif wanted:
-            lines.append(
-                f"# trust {wanted}: by the DSCP rules; or: mlnx_qos -i {dev} --trust {wanted}"
-            )
+            word = quote(wanted)
+            lines.append(f"# trust {word}: by the DSCP rules; or: mlnx_qos -i {dev} --trust {word}")
     return lines
 
 
@@ -150,7 +152,7 @@ def _rates(change: Change, place: Netdev) -> list[str]:
     """Limit classes with mlnx_qos: dcb of iproute2 6.1 writes bytes where the kernel has bits."""
     row = change.row(place, "traffic_class_rate_bps")
     rates = ",".join(f"{float(str(rate)) / 10**9:g}" for rate in row)
-    word = f"mlnx_qos -i {place.name} -r {rates}"
+    word = f"mlnx_qos -i {quote(place.name)} -r {rates}"
     return _plain(change, place, "traffic_class_rate_bps", word)
 
 
@@ -158,12 +160,12 @@ def _rates(change: Change, place: Netdev) -> list[str]:
 def _pci(change: Change, place: Port | Device) -> str:
     device = place.device if isinstance(place, Port) else place
     known = change.attribute(device, "pci_address")
-    return known or (device.key if ":" in device.key else "")
+    return quote(found) if (found := known or (device.key if ":" in device.key else "")) else ""
 
 
 def _port(change: Change, port: Port) -> list[str]:
     lines = _congestion(change, port)
-    number, device = port.number, port.device.name or port.device.key
+    number, device = port.number, quote(port.device.name or port.device.key)
     home = f"$SYS/kernel/config/rdma_cm/{device}"
     tos = f"{home}/ports/{number}/default_roce_tos"
     if change.changed(port, "rdma_cm_tclass", "rdma_cm_roce_mode", "roce_ecn_codepoint"):
@@ -172,7 +174,7 @@ def _port(change: Change, port: Port) -> list[str]:
     lines += _plain(change, port, "rdma_cm_tclass", f"put {tclass} {tos}")
     mode = change.text(port, "rdma_cm_roce_mode")
     file = f"{home}/ports/{number}/default_roce_mode"
-    lines += _plain(change, port, "rdma_cm_roce_mode", f'put "{mode}" {file}')
+    lines += _plain(change, port, "rdma_cm_roce_mode", f"put {quote(mode)} {file}")
     if change.changed(port, "roce_ecn_codepoint"):
         point = change.whole(port, "roce_ecn_codepoint") or 0
         lines.append(f"put $(( ($(cat {tos}) & ~3) | {point} )) {tos}")
@@ -210,7 +212,7 @@ def _congestion(change: Change, port: Port) -> list[str]:
         }.get(driver, f"the driver {driver} has no DCQCN parameters")
         change.lacks([port], names, why)
         return []
-    netdev = change.attribute(port, "netdev")
+    netdev = quote(change.attribute(port, "netdev"))
     found = f'$(basename "$(readlink -f $SYS/class/net/{netdev}/device)")'
     pci = _pci(change, port) or found
     ofed, debugfs = f"$SYS/class/net/{netdev}/ecn", f"$SYS/kernel/debug/mlx5/{pci}/cc_params"
@@ -248,12 +250,15 @@ def verify(change: Change) -> str:
     lines: list[str] = []
     for place in dict.fromkeys(place for place, _ in change.keys):
         if isinstance(place, (Netdev, Interface)):
-            dev = place.name
+            dev = quote(place.name)
             lines.append(f"ip -d link show dev {dev}")
             if any(KNOBS[name].homes[0].place.startswith("dcb") for _, name in change.keys):
                 lines += [f"dcb {part} show dev {dev}" for part in ("pfc", "ets", "app", "buffer")]
     for port in ports_of(change):
-        device, netdev = port.device.name or port.device.key, change.attribute(port, "netdev")
+        device, netdev = (
+            quote(port.device.name or port.device.key),
+            quote(change.attribute(port, "netdev")),
+        )
         pci = _pci(change, port)
         if change.changed(port, *SETTINGS, *MARKS):
             files = f"$SYS/class/net/{netdev}/ecn $SYS/kernel/debug/mlx5/{pci}/cc_params"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from collectors.model.entities import Device, Port
@@ -69,8 +70,8 @@ def _mask(change: Change, port: Port) -> int | None:
 
 
 def address(change: Change, device: Device) -> str:
-    """Return what mstconfig knows a device by."""
-    return change.attribute(device, "pci_address") or device.name or device.key
+    """Return what mstconfig knows a device by, as a word of a shell."""
+    return shlex.quote(change.attribute(device, "pci_address") or device.name or device.key)
 
 
 def verify(change: Change) -> str:

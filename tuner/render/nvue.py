@@ -6,6 +6,7 @@ named after its content, so that ports alike share it and undo finds the former 
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from collectors.model.entities import Interface, Slot, Switch
@@ -36,10 +37,10 @@ def write(change: Change) -> str:
 
 def _profile(port: Interface, kind: str, stem: str, rows: list[str]) -> list[str]:
     if not rows:
-        return [f"unset interface {port.name} qos {kind}"]
+        return [f"unset interface {quote(port.name)} qos {kind}"]
     name = f"{stem}-{digest(*rows)}"
     lines = [f"set qos {kind} {name} {row}" for row in rows]
-    return [*lines, f"set interface {port.name} qos {kind} profile {name}"]
+    return [*lines, f"set interface {quote(port.name)} qos {kind} profile {name}"]
 
 
 def _pauses(change: Change, port: Interface) -> list[str]:
@@ -65,7 +66,7 @@ def _scheduling(change: Change, slot: Slot) -> list[str]:
     if mode == "wrr":
         change.lacks([slot], ["scheduler"], "NVUE has strict and dwrr, not wrr")
         return []
-    rows = [f"mode {mode}"] if mode else []
+    rows = [f"mode {quote(mode)}"] if mode else []
     rows += [] if share is None else [f"bw-percent {share}"]
     return [f"traffic-class {slot.index} {row}" for row in rows]
 
@@ -74,15 +75,15 @@ def _link(change: Change, port: Interface) -> list[str]:
     lines = []
     for name, word, value in (
         ("mtu_bytes", "mtu", str(change.whole(port, "mtu_bytes"))),
-        ("fec", "fec", change.text(port, "fec")),
+        ("fec", "fec", quote(change.text(port, "fec"))),
     ):
         if change.changed(port, name):
-            path = f"interface {port.name} link {word}"
+            path = f"interface {quote(port.name)} link {word}"
             known = (port, name) in change.after
             lines.append(f"set {path} {value}" if known else f"unset {path}")
     if change.changed(port, "admin_enabled"):
         down = change.flag(port, "admin_enabled") is False
-        lines.append(f"set interface {port.name} link state {'down' if down else 'up'}")
+        lines.append(f"set interface {quote(port.name)} link state {'down' if down else 'up'}")
     return lines
 
 
@@ -91,8 +92,8 @@ def _switch(change: Change) -> list[str]:
     forwarding = "system forwarding"
     for place in change.places("ecmp_hash_fields"):
         before = change.before.get((place, "ecmp_hash_fields"), ())
-        wanted = [str(word) for word in change.row(place, "ecmp_hash_fields")]
-        former = [str(word) for word in before] if isinstance(before, tuple) else []
+        wanted = [quote(str(word)) for word in change.row(place, "ecmp_hash_fields")]
+        former = [quote(str(word)) for word in before] if isinstance(before, tuple) else []
         lines += [f"unset {forwarding} ecmp-hash {f}" for f in former if f not in wanted]
         lines += [f"set {forwarding} ecmp-hash {field} on" for field in wanted]
     for place in change.places("ecmp_hash_seed"):
@@ -124,13 +125,13 @@ def verify(change: Change) -> str:
     for port in dict.fromkeys(filter(None, (port_of(place) for place, _ in change.keys))):
         queues = change.slots(port, "queue")
         if any(change.changed(slot, *_MARKING) for slot in queues):
-            lines.append(f"nv show interface {port.name} qos congestion-control")
+            lines.append(f"nv show interface {quote(port.name)} qos congestion-control")
         if any(change.changed(slot, *_SCHEDULER) for slot in queues):
-            lines.append(f"nv show interface {port.name} qos egress-scheduler")
+            lines.append(f"nv show interface {quote(port.name)} qos egress-scheduler")
         if change.changed(port, *_PAUSES):
-            lines.append(f"nv show interface {port.name} qos pfc")
+            lines.append(f"nv show interface {quote(port.name)} qos pfc")
         if change.changed(port, "mtu_bytes", "fec", "admin_enabled"):
-            lines.append(f"nv show interface {port.name} link")
+            lines.append(f"nv show interface {quote(port.name)} link")
     if change.places("dscp_to_traffic_class"):
         lines.append("nv show qos mapping default-global dscp")
     if change.places("ecmp_hash_fields", "ecmp_hash_seed"):

@@ -13,6 +13,7 @@ from typing import Final
 
 from collectors.model.facts import Value
 from tuner.advice.plan import Step
+from tuner.advice.printable import printable
 from tuner.render.form import Change, Renderer
 
 Lines = tuple[tuple[str, str], ...]
@@ -91,7 +92,7 @@ def opensm_lines(steps: Iterable[Step]) -> dict[str, tuple[str, str]]:
     for step in steps:
         write = OPTIONS.get(step.knob)
         for option, value in write(step.proposed) if write else ():
-            made.setdefault(option, (value, f"{step.recommendation}: {step.summary}"))
+            made.setdefault(option, (value, printable(f"{step.recommendation}: {step.summary}")))
     return made
 
 

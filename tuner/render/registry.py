@@ -9,6 +9,7 @@ from typing import Final
 
 from collectors.model.entities import Host, display
 from tuner.advice.plan import DevicePlan, Plan
+from tuner.advice.printable import printable
 from tuner.render import (
     environment,
     eos,
@@ -72,7 +73,8 @@ def _own(device: DevicePlan) -> list[Rendered]:
     else:
         why = "the configuration language of the device is not known: choose one with --render"
         lost = tuple(
-            Missing(step.knob, display(step.scope), by_hand(step) or why) for step in device.steps
+            Missing(step.knob, printable(display(step.scope)), by_hand(step) or why)
+            for step in device.steps
         )
         return [Rendered(device.name, "", "", "", "", "", lost, {})]
     made = [render_device(device, language) for language in languages]

@@ -6,6 +6,7 @@ The patch is the difference between the rows of the two states; undo is the diff
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
@@ -150,7 +151,9 @@ def _port_commands(port: str, row: Row) -> Iterator[str]:
 
 def verify(change: Change) -> str:
     """Return the commands that show what was changed."""
-    lines = [f"sonic-db-cli CONFIG_DB hgetall '{t}|{k}'" for t, k in rows_of(change)[1]]
+    lines = [
+        f"sonic-db-cli CONFIG_DB hgetall {shlex.quote(f'{t}|{k}')}" for t, k in rows_of(change)[1]
+    ]
     if change.places("kmin_bytes", "kmax_bytes", "pmax_ratio", "ecn_enabled"):
         lines.append("ecnconfig -l")
     if change.places("pfc_priorities"):
