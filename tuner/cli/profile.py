@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 BROKEN = 3
 """Exit code: the profile does not fit together."""
+FARTHEST_M = 100_000.0
+MOST_GPUS = 10_000_000
+_RATES = (1e9, 1e13)  # bit/s: what Ethernet has, with room
+_BUFFERS = (1e5, 1e12)  # bytes: the smallest holds not even one queue's headroom
 
 
 class SwitchPlatform(StrEnum):
@@ -43,7 +48,9 @@ class Nic(StrEnum):
 
 def profile(
     speed: Annotated[str, typer.Option(metavar="RATE", help="of NICs: 400G")],
-    cable: Annotated[float, typer.Option(min=0.5, metavar="METRES", help="longest, host to leaf")],
+    cable: Annotated[
+        float, typer.Option(min=0.5, max=FARTHEST_M, metavar="METRES", help="longest, host to leaf")
+    ],
     platform: Annotated[
         list[SwitchPlatform], typer.Option("--platform", help="of switches; repeat for more")
     ],
@@ -51,9 +58,10 @@ def profile(
         str, typer.Option(metavar="RATE", help="between switches [as --speed]", show_default=False)
     ] = "",
     uplink_cable: Annotated[
-        float, typer.Option(min=0.5, metavar="METRES", help="longest, between switches")
+        float,
+        typer.Option(min=0.5, max=FARTHEST_M, metavar="METRES", help="longest, between switches"),
     ] = 100.0,
-    gpus: Annotated[int, typer.Option(min=1, help="of the largest job")] = 256,
+    gpus: Annotated[int, typer.Option(min=1, max=MOST_GPUS, help="of the largest job")] = 256,
     downlinks: Annotated[int, typer.Option(min=1, max=512, help="host ports of a leaf")] = 32,
     uplinks: Annotated[int, typer.Option(min=1, max=512, help="other ports of a leaf")] = 32,
     nic: Annotated[Nic, typer.Option(help="driver of the NICs")] = Nic.mlx5,
@@ -80,15 +88,24 @@ def profile(
     from tuner.advice.profile import Site, make_profile
     from tuner.advice.profile_audit import audit
     from tuner.models.headroom import SPECTRUM
+    from tuner.render.names import HOST_NAME
 
     if asic not in SPECTRUM:
         raise typer.BadParameter(f"no chip {asic!r}; there are {', '.join(SPECTRUM)}")
+    for option, metres in (("--cable", cable), ("--uplink-cable", uplink_cable)):
+        if math.isnan(metres):  # which is in no range, and outside of none
+            raise typer.BadParameter("nan is no length", param_hint=option)
+    for option, name in (("--netdev", netdev), ("--rdma", rdma)):
+        if not HOST_NAME.fullmatch(name):
+            raise typer.BadParameter(f"{name!r} is no name of a device", param_hint=option)
     site = Site(
-        speed_bps=rate_bps(speed),
+        speed_bps=_within("--speed", speed, rate_bps, _RATES),
         cable_m=cable,
         uplink_cable_m=uplink_cable,
         switches=tuple(dict.fromkeys(str(name) for name in platform)),
-        uplink_speed_bps=rate_bps(uplink_speed) if uplink_speed else None,
+        uplink_speed_bps=(
+            _within("--uplink-speed", uplink_speed, rate_bps, _RATES) if uplink_speed else None
+        ),
         downlinks=downlinks,
         uplinks=uplinks,
         gpus=gpus,
@@ -96,7 +113,7 @@ def profile(
         netdev=netdev,
         rdma_device=rdma,
         asic=asic,
-        buffer_bytes=size_bytes(buffer) if buffer else None,
+        buffer_bytes=_within("--buffer", buffer, size_bytes, _BUFFERS) if buffer else None,
     )
     try:
         plan = make_profile(site)
@@ -107,10 +124,27 @@ def profile(
     raise typer.Exit(BROKEN if any(v.outcome == "broken" for v in verdicts) else 0)
 
 
+def _within(
+    option: str, text: str, read: Callable[[str], float], limits: tuple[float, float]
+) -> float:
+    """Return a value of an option. Raises typer.BadParameter naming it."""
+    try:
+        value = read(text)
+    except typer.BadParameter as error:
+        raise typer.BadParameter(error.message, param_hint=option) from error
+    low, high = limits
+    if not low <= value <= high:
+        raise typer.BadParameter(f"{text!r} is outside {low:g}..{high:g}", param_hint=option)
+    return value
+
+
 def _answer(plan: Plan, verdicts: tuple[Verdict, ...], answer: PlanFormat, out: Out) -> None:
     from tuner.render.registry import AUTO
 
-    texts = rendered(plan, AUTO)
+    written = 0
+    if out is not None:  # first: what cannot be written is said before all else
+        with reporting():
+            written = len(write_out(plan, rendered(plan, AUTO), out))
     if answer in (PlanFormat.json, PlanFormat.yaml):
         from tuner.advice.plan_document import plan_document
         from tuner.cli.suggest import as_text
@@ -127,9 +161,7 @@ def _answer(plan: Plan, verdicts: tuple[Verdict, ...], answer: PlanFormat, out: 
     else:
         _table(plan, verdicts)
     if out is not None:
-        with reporting():
-            files = write_out(plan, texts, out)
-        print(f"wrote {len(files)} files below {out}")
+        print(f"wrote {written} files below {out}")
     elif answer is PlanFormat.table:
         print("\n".join(printed(rendered(_first_ports(plan), AUTO))))
 

@@ -129,6 +129,10 @@ def suggest(
     advice = _look(tuner, source, since, job, budget_s=budget)
     plan = advice.plan()
     texts = rendered(plan, render)
+    written = 0
+    if out is not None:  # first: what cannot be written is said before all else
+        with reporting():
+            written = len(write_out(plan, texts, out))
     if answer is PlanFormat.table:
         from tuner.cli import show
 
@@ -142,11 +146,7 @@ def suggest(
     else:
         print(as_text(_document(advice, plan), answer))
     if out is not None:
-        with reporting():
-            files = write_out(plan, texts, out)
-        print(
-            f"wrote {len(files)} files below {out}, begin with {out / 'plan.md'}", file=sys.stderr
-        )
+        print(f"wrote {written} files below {out}, begin with {out / 'plan.md'}", file=sys.stderr)
     elif answer is PlanFormat.table:
         print("\n".join(printed(texts)), end="\n" if texts else "")
     if advice.recommendations:

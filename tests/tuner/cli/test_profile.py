@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from tuner.cli.main import app
@@ -56,3 +57,38 @@ def test_what_cannot_be_is_said():
     )
     assert shown.exit_code == 1
     assert "no pause response time for 123 Gb/s" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        *(
+            ("--netdev", name)
+            for name in ("", "a;b", "a\nb", "$(a)", "a'b", "../a", "-x", "a" * 99)
+        ),
+        *(("--rdma", name) for name in ("", "a b", "`a`", 'a"b', "a/b")),
+        *(("--cable", text) for text in ("inf", "1e300", "1e9", "nan", "-1")),
+        *(("--uplink-cable", text) for text in ("inf", "nan")),
+        *(("--speed", text) for text in ("0G", "1e300G", "fast")),
+        *(("--uplink-speed", text) for text in ("0G", "1e300G")),
+        *(("--buffer", text) for text in ("0", "1KB", "1e300MB")),
+        ("--gpus", "1" + "0" * 30),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_their_option(option, text):
+    shown = run("--platform", "eos", option, text)
+    assert shown.exit_code == 2
+    assert option in shown.stderr
+    assert shown.stdout == ""
+    assert "Traceback" not in shown.output
+
+
+def test_a_file_for_a_folder_is_said_before_anything_is_printed(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out in (file, file / "below"):
+        shown = run("--platform", "eos", "--out", str(out))
+        assert shown.exit_code in (1, 2)
+        assert shown.stdout == ""
+        assert "file" in shown.stderr
+    assert file.read_text() == "mine"

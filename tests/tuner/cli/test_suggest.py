@@ -184,5 +184,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(lossy, tmp_path):
     shown = run(
         "suggest", "--source", f"dir={lossy}", "--render", "auto", "--out", str(tmp_path / "file")
     )
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
+    assert shown.stdout == ""
     assert str(tmp_path / "file") in shown.stderr.replace("\n", "")
