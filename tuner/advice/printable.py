@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _UNUSUAL: Final = re.compile(r"[^ -~]")
-_OF_MARKDOWN: Final = re.compile(r"[\\\\|<>*_`\[\]#&]")
+_OF_MARKDOWN: Final = re.compile(r"[\\|<>*_`\[\]#&]")
 
 
 def printable(text: str, keep: str = "") -> str:
