@@ -36,7 +36,6 @@ EQUIVALENT: dict[str, str] = {
     "events: while node > 1:: Gt -> GtE: node > 1": "the word beside the root is 0 and ends it",
     "events: if z < 1:: 1 -> 2": _RARE,
     "events: if z < 1:: Lt -> LtE: z < 1": _RARE,
-    "pause: s[port + PORT_TX_SCHEDULED] = 1: 1 -> 2": _FLAG,
     "pause: if pause_ps > 0:: 0 -> 1": _PICOSECOND,
     "pause: block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now): 0 -> 1": (
         _PICOSECOND
@@ -86,9 +85,6 @@ EQUIVALENT: dict[str, str] = {
     "queue < 0": _QUEUE,
     "sender: if s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:: Lt -> LtE: s[qp + QP_RTX] < s[qp + "
     "QP_HIGH_SACK]": ("at the end nothing is missing: it asks again"),
-    "sender: if following == 0:: 0 -> 1": (
-        "only behind the last packet of all, when nothing is sent any more"
-    ),
     "sender: if s[RTO] > 0 and psn == s[qp + QP_UNACKED]:: 0 -> 1": _PICOSECOND,
     "sender: elif psn < s[qp + QP_NEXT_PSN]:: Lt -> LtE: psn < s[qp + QP_NEXT_PSN]": (
         "nothing is sent again, and the cursor is there already"
