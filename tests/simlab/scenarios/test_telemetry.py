@@ -154,6 +154,6 @@ def test_commands(tmp_path):
     assert done.exit_code == 0, done.output
     assert "values of" in done.stdout
     again = run(app, ["scenarios", "run", "healthy-idle", "--record", str(tmp_path / "r")])
-    assert again.exit_code == 1
-    assert run(app, ["scenarios", "show", "no-such"]).exit_code == 1
+    assert again.exit_code == 2
+    assert run(app, ["scenarios", "show", "no-such"]).exit_code == 2
     assert "cured" in run(app, ["scenarios", "run", "host-not-ready"]).stdout

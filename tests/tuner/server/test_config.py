@@ -23,7 +23,7 @@ from tuner.server.config import Config, parse_config, read_config
 def test_a_wrong_configuration_names_file_and_place(text, word):
     with pytest.raises(ConfigInvalid) as seen:
         parse_config(text, "tuner.yaml")
-    assert str(seen.value).startswith("tuner.yaml: ")
+    assert str(seen.value).startswith("tuner.yaml:")
     assert word in str(seen.value)
     assert "\n" not in str(seen.value)
 
