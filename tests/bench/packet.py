@@ -1,11 +1,15 @@
-"""The packet simulator: agreement with two public simulators, speed, scale and closed forms.
+"""The packet simulator: agreement with two public simulators, speed, scale, closed forms, mutants.
 
-./run bench packet [SECTION...]; without a section all of them run.
+./run bench packet [SECTION...]; without a section all of them run. `compare=TEXT` takes only the
+scenarios whose name contains the text.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,6 +19,25 @@ from packet_parts.extra import infiniband, recovery, scale
 from packet_parts.report import Report
 from packet_parts.speed import speed
 
+
+def mutation(report: Report) -> None:
+    """Run the mutants in a process of their own: they replace the model's modules."""
+    report.title("mutation of every constant and comparison of the model")
+    argv = [sys.executable, str(Path(__file__).with_name("packet_mutation.py"))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+        last = ""
+        for line in child.stdout or ():
+            if last:
+                report.line(last.rstrip())
+            last = line
+    if not last.startswith("{"):
+        report.check("the mutation run came to its end", 0, 1, ">=", "", why=last.strip())
+        return
+    told = json.loads(last)
+    report.checks += told["checks"]
+    report.notes += told["notes"]
+
+
 SECTIONS = {
     "compare": compare,
     "truncation": truncation,
@@ -22,6 +45,7 @@ SECTIONS = {
     "scale": scale,
     "infiniband": infiniband,
     "recovery": recovery,
+    "mutation": mutation,
 }
 
 
@@ -33,12 +57,17 @@ def main() -> int:
         print(f"no section {unknown[0]!r}; known: {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
     report = Report("packet")
+    took = []
     for name in chosen:
         section, _, argument = name.partition("=")
+        report.progress(f"section {section}")
+        began = time.monotonic()
         if argument:
             SECTIONS[section](report, argument)  # type: ignore[call-arg]
         else:
             SECTIONS[section](report)
+        took.append(f"{section} {time.monotonic() - began:.0f}")
+    report.note(f"seconds: {', '.join(took)}")
     return report.finish()
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-from pathlib import Path
 from statistics import median
 
 import numpy as np
-from packet_parts.reference import HERE, Case, case_of, rows
+from packet_parts.reference import Case, case_of, rows
 from packet_parts.report import Report
+from packet_parts.series import series
 
 from simlab.packet import layout as at
 from simlab.packet.results import flow_table, jain, qp_rows, qp_total, summary, watermarks
@@ -17,7 +15,6 @@ from simlab.packet.simulation import Simulation
 
 SEEDS = range(1, 11)
 END_S = 49.999999e-3
-REFSIM = HERE.parents[2].parent / "shared/refsim"
 # metric -> largest relative deviation; Jain's is absolute
 BOUNDS = {
     "goodput_gbps": 0.01,
@@ -81,26 +78,24 @@ def measure(sim: Simulation, case: Case) -> dict[str, float]:
 
 def compare(report: Report, only: str = "") -> None:
     """Print every scenario and add its checks."""
-    for row in rows():
+    wanted = [row for row in rows() if only in f"{row['sim']}/{row['scenario']}"]
+    for number, row in enumerate(wanted, start=1):
         label = f"{row['sim']}/{row['scenario']}"
-        if only and only not in label:
-            continue
         case = case_of(row)
         fresh = Simulation(case.topology, case.model, case.traffic)
         seeds = (1,) if case.name == "smoke_single" else SEEDS
         runs = []
-        trace = None
+        first = fresh
         for seed in seeds:
+            report.progress(f"{number} of {len(wanted)} scenarios: {label}, seed {seed}")
             sim = fresh.reseeded(seed)
             runs.append(measure(sim, case))
-            if case.incast and seed == 1:
-                trace = sim.samples()[:, 0].copy()
+            first = sim if seed == 1 else first
         report.title(f"{label} (median of {len(runs)} seeds, least and most)")
         for metric, reference in case.metrics.items():
             values = sorted(run[metric] for run in runs)
             _judge(report, label, metric, reference, values)
-        if trace is not None:
-            _series(report, case, trace)
+        series(report, case, first)
 
 
 def _judge(report: Report, label: str, metric: str, reference: float, values: list[float]) -> None:
@@ -137,30 +132,6 @@ def _reason(reference: float, values: list[float]) -> str:
         f"the reference's single run lies {beyond / reference:.1%} of itself outside the range of "
         f"our {len(values)} seeds, which is {(high - low) / reference:.1%} wide; cause not found"
     )
-
-
-def _series(report: Report, case: Case, trace: np.ndarray) -> None:
-    """Compare the whole queue series where the reference's files are present."""
-    path = Path(REFSIM / case.sim / case.name / "queue_ts.csv.gz")
-    if not path.exists():
-        return
-    theirs = np.zeros(50_000)
-    with gzip.open(path, "rt") as stream:
-        for row in csv.DictReader(stream):
-            at_us = int(row["t_ns"]) // 1000
-            if at_us < len(theirs):
-                theirs[at_us] = float(row["egress_bytes"])
-    ours = trace[: len(theirs)]
-    half = len(theirs) // 2
-    points = [5, 25, 50, 75, 95, 99]
-    mine, other = (np.percentile(x[half:], points) / 1000 for x in (ours, theirs))
-    report.line(f"  steady queue percentiles {points}: {_kb(mine)} / {_kb(other)} KB")
-    first = [x[:2000].reshape(20, 100).mean(axis=1) / 1000 for x in (ours, theirs)]
-    report.line(f"  first 2 ms, 100 µs means: {_kb(first[0][:8])} ... / {_kb(first[1][:8])} ... KB")
-
-
-def _kb(values: np.ndarray) -> str:
-    return " ".join(f"{value:.0f}" for value in values)
 
 
 def truncation(report: Report) -> None:

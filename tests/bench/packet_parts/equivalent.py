@@ -2,7 +2,6 @@
 
 _FLAG = "a flag: every use asks whether it is 0"
 _BYTE = "a byte takes at least 1 ps, or the word is -1: it is never 0"
-_RARE = "the two are equal for one draw in two billion"
 _DONE = "close_slot looks again: it does not close a QP that is not done or has packets alive"
 _PICOSECOND = "no such time is 1 ps"
 _RESERVE = "at the reserve itself nothing is taken from the pool or given back"
@@ -10,37 +9,25 @@ _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
 _SAME = "both sides lead to the same time"
 _QUEUE = "it is -1 or the control queue, 8"
 _LONG_AGO = "both are longer ago than any interval that can be simulated"
-_CAREFUL = "a QP without a window, losses or an error is only looked at more closely"
 _CURSOR = "a path is never at word 0 or 1: those are of the header"
 
 EQUIVALENT: dict[str, str] = {
     "egress: if per_byte < 0:: 0 -> 1": _BYTE,
     "egress: if per_byte < 0:: Lt -> LtE: per_byte < 0": _BYTE,
-    "egress: return random(s) * span <= s[queue + QUEUE_PMAX] * over: LtE -> Lt: "
-    "random(s) * span <= s[queue + QUEUE_PMAX] * over": _RARE,
-    "engine: return s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]: 0 -> 1": (
-        "1 is a loss probability of one in two billion"
-    ),
-    "engine: return s[port + PORT_ERROR] > 0 and random(s) <= s[port + PORT_ERROR]: LtE -> Lt: "
-    "random(s) <= s[port + PORT_ERROR]": _RARE,
     "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: 0 -> 1 (2)": _DONE,
     "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: Eq -> NotEq: "
     "s[qp + QP_ALIVE] == 0": _DONE,
+    "engine: if s[port + PORT_TROUBLE] & STORMED != 0:: 0 -> 1": (
+        "flush drops nothing in a port whose queues are not being dropped"
+    ),
     "engine: deep = depth > CACHED_LEVELS: Gt -> GtE: depth > CACHED_LEVELS": (
         "only whether memory is fetched ahead"
     ),
-    "engine: if events >= budget:: GtE -> Gt: events >= budget": "only how often it looks up",
-    "engine: if s[PACKET_BRK] > s[PACKET_LIMIT]:: Gt -> GtE: s[PACKET_BRK] > s[PACKET_LIMIT]": (
-        "only when the pool grows"
-    ),
     "events: while node > 1:: Gt -> GtE: node > 1": "the word beside the root is 0 and ends it",
-    "events: if z < 1:: 1 -> 2": _RARE,
-    "events: if z < 1:: Lt -> LtE: z < 1": _RARE,
     "pause: if pause_ps > 0:: 0 -> 1": _PICOSECOND,
     "pause: block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now): 0 -> 1": (
         _PICOSECOND
     ),
-    "pause: if s[port + PORT_DRAIN_NUM] > 0:: 0 -> 1": "1 ps per byte would be 8 Tb/s",
     "pause: if time < event_time(s, entity):: Lt -> LtE: time < event_time(s, entity)": (
         "the event is set to the time that it has"
     ),
@@ -59,15 +46,9 @@ EQUIVALENT: dict[str, str] = {
     "posting: if child < size and s[base + 2 * child + 2] < s[base + 2 * child]:: Lt -> LtE: "
     "child < size": ("the word behind the last is the one that moves: it goes no deeper"),
     "reaction: if time < s[qp + QP_TIMER_AT]:: Lt -> LtE: time < s[qp + QP_TIMER_AT]": _SAME,
-    "reaction: if s[profile + RP_FIRST] > 0:: 0 -> 1": ("no rate is 1 bit/s"),
-    "reaction: at_cut = origin + (max(0, now - origin) // window + 1) * window: 0 -> "
-    "1": _PICOSECOND,
     "reaction: if left > 0 and rate > before:: Gt -> GtE: left > 0": _SAME,
     "reaction: if left > 0 and rate > before:: Gt -> GtE: rate > before": _SAME,
     "reaction: if period > 0:: Gt -> GtE: period > 0": ("a division by 0 gives 0 steps"),
-    "reaction: if s[qp + QP_GAP_REST] != 0:: 0 -> 1": (
-        "a remainder of 1 is less than 1 ps in as many packets as the rate has bit/s"
-    ),
     "receiver: if s[port + PORT_PAUSE_PS] == 0 or empty_at < s[group + GROUP_REFRESH]:: 0 -> 1": (
         "without quanta the refresh is NEVER, later than any time"
     ),
@@ -85,7 +66,6 @@ EQUIVALENT: dict[str, str] = {
     "queue < 0": _QUEUE,
     "sender: if s[qp + QP_RTX] < s[qp + QP_HIGH_SACK]:: Lt -> LtE: s[qp + QP_RTX] < s[qp + "
     "QP_HIGH_SACK]": ("at the end nothing is missing: it asks again"),
-    "sender: if s[RTO] > 0 and psn == s[qp + QP_UNACKED]:: 0 -> 1": _PICOSECOND,
     "sender: elif psn < s[qp + QP_NEXT_PSN]:: Lt -> LtE: psn < s[qp + QP_NEXT_PSN]": (
         "nothing is sent again, and the cursor is there already"
     ),
@@ -100,24 +80,15 @@ EQUIVALENT: dict[str, str] = {
     "sender: if s[message + MSG_NEXT] == 0:: 0 -> 1": (
         "only behind the last packet of all, when nothing is sent any more"
     ),
-    "sender: if s[RTO] > 0 and s[qp + QP_UNACKED] < s[qp + QP_NEXT_PSN] and s[qp + QP_ERROR] "
-    "== 0:: 0 -> 1": _PICOSECOND,
     "slots: LONG_AGO = -(10**15): 10 -> 11": _LONG_AGO,
     "slots: LONG_AGO = -(10**15): 15 -> 16": _LONG_AGO,
     "slots: if sack != 0:: 0 -> 1": ("without selective repeat the bitmaps have no words"),
     "slots: if sack != 0:: NotEq -> Eq: sack != 0": (
         "the bits are taken out as they are acknowledged"
     ),
-    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): 0 -> 1": _CAREFUL,
-    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): NotEq -> "
-    "Eq: s[SELECTIVE] != 0": _CAREFUL,
-    "slots: s[qp + QP_CAREFUL] = int(s[SELECTIVE] != 0 or s[WINDOW_PACKETS] > 0): Gt -> GtE: "
-    "s[WINDOW_PACKETS] > 0": _CAREFUL,
     "slots: if s[qp + QP_UNACKED] >= s[message + MSG_PACKETS] and s[qp + QP_NEXT_PSN] > 0:: "
     "Gt -> GtE: s[qp + QP_NEXT_PSN] > 0": ("what is acknowledged was sent"),
     "slots: if qp == 0:: 0 -> 1": ("there is a slot for every flow"),
-    "switching: start = random(s) * count // (RANDOM_RANGE + 1): 1 -> 2": _RARE,
-    "switching: at = random(s) * count // (RANDOM_RANGE + 1): 1 -> 2": _RARE,
     "switching: if cursor >= 0:: 0 -> 1": _CURSOR,
     "switching: if cursor >= 0:: GtE -> Gt: cursor >= 0": _CURSOR,
     "switching: stormed = s[port + PORT_TROUBLE] & STORMED != 0: 0 -> 1": (

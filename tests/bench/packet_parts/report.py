@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import operator
+import sys
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +19,17 @@ class Report:
     bench: str
     checks: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
 
     def line(self, text: str = "") -> None:
         print(text, flush=True)
+
+    def progress(self, text: str) -> None:
+        """Say on stderr what is being done; one line that is written over on a terminal."""
+        passed = time.monotonic() - self.began
+        line = f"[{passed:5.0f} s] {text}"
+        end = "\r" if sys.stderr.isatty() else "\n"
+        print(f"{line:90.90}", end=end, file=sys.stderr, flush=True)
 
     def title(self, text: str) -> None:
         self.line(f"\n{text}")

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from packet_parts.compare import REFSIM
 from packet_parts.reference import HERE, Case, case_of, rows
 from packet_parts.report import Report
+from packet_parts.series import REFSIM
 
 from simlab.packet.hpcc_files import format_topology
 from simlab.packet.simulation import Simulation
@@ -96,6 +96,7 @@ def speed(report: Report) -> None:
             fresh = Simulation(case.topology, case.model, case.traffic)
             ours, theirs = [], []
             for seed in range(1, ROUNDS + 1):
+                report.progress(f"speed of {scenario}, round {seed} of {ROUNDS}")
                 ours.append(our_rate(fresh, case, seed) / 1e6)
                 if program is not None:
                     theirs.append(ns3_rate(program, folder, case, micros) / 1e6)

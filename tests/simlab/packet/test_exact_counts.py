@@ -190,6 +190,7 @@ def test_what_is_acknowledged_while_it_waits_for_its_turn_is_not_sent_again():
     table = qp_table(sim)
     assert (table["timeouts"][0], table["tx_packets"][0]) == (1, 1)
     assert table["received_packets"].tolist() == [1, 100]
+    assert port_table(sim)["tx_packets"][0] == table["tx_packets"].sum()  # and nothing else
     assert (qp_rows(sim)[:, at.QP_STATE] == at.IDLE).all()
 
 
@@ -257,15 +258,15 @@ def test_credit_of_packets_lost_on_a_link_comes_back():
 
 def test_a_table_index_falls_within_the_shortest_timer():
     control = CongestionControl(
-        form=Form.INFINIBAND, cct=(0.0, 1.0), ccti_timer_s=1e-12,
+        form=Form.INFINIBAND, cct=(0.0, 9.0), ccti_timer_s=1e-12,
         dcqcn=DcqcnParameters(cnp_interval_s=0.0),
     )  # fmt: skip
     link = InfinibandLink(credits_bytes=1 << 20, threshold_bytes=1)
     model = replace(MODEL, congestion=control, infiniband=link)
-    sim = Simulation(star(3), model, incast([0, 1], 2, 100_000))
+    sim = Simulation(star(3), model, incast([0, 1], 2, 400_000))
     assert sim.run(0.01, stop_when_done=True)
     assert qp_table(sim)["cnp_handled"].sum() > 10
-    assert sim.now_s < 201 * 83.84e-9 + 10e-6  # nobody was slowed down
+    assert sim.now_s < 100e-6  # 800 packets need 67 µs; nobody was slowed down to a tenth
 
 
 def test_sampling_ends_when_its_time_is_over_and_takes_the_last_sample():
@@ -358,11 +359,6 @@ def test_flags_are_0_or_1_and_a_fresh_slot_has_no_history():
     run_with_events(dead, 1e-3, [down])
     seen |= assert_flags(dead)
     assert len(seen) == len(FLAGS) + 4  # each of them was set at some time
-
-
-def test_on_a_clock_of_1_ns_a_gap_has_no_remainder():
-    sim = Simulation(star(2), replace(MODEL, truncate_ns=True), alone())
-    assert qp_rows(sim)[:, [at.QP_GAP, at.QP_GAP_REST]].tolist() == [[83_000, 0]]
 
 
 def on_the_wire(sim: Simulation, port: int) -> int:

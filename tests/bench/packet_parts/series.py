@@ -1,0 +1,105 @@
+"""The reference's whole series next to ours, where its files are present: queues, flows, links."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from packet_parts.reference import HERE, Case
+from packet_parts.report import Report
+
+from simlab.packet.hpcc_files import read_text
+from simlab.packet.results import flow_table, port_table
+from simlab.packet.routing import host_address
+from simlab.packet.simulation import Simulation
+
+REFSIM = HERE.parents[2].parent / "shared/refsim"
+PERCENTILES = (5, 25, 50, 75, 95, 99)
+LINK_BOUND = 0.01
+
+
+def series(report: Report, case: Case, sim: Simulation) -> None:
+    """Compare one run of ours with every series of the reference's that is there."""
+    folder = REFSIM / case.sim / case.name
+    label = f"{case.sim}/{case.name}"
+    if sim.watched and (folder / "queue_ts.csv.gz").exists():
+        _queue(report, sim.samples()[:, 0], folder / "queue_ts.csv.gz")
+    for name in ("fct.txt", "fct.txt.gz"):
+        if (folder / name).exists():
+            _flows(report, case, sim, folder / name)
+    if (folder / "links.csv").exists():
+        _links(report, label, sim, folder / "links.csv")
+
+
+def _queue(report: Report, ours: NDArray[np.int64], path: Path) -> None:
+    theirs = np.zeros(50_000)
+    with gzip.open(path, "rt") as stream:
+        for row in csv.DictReader(stream):
+            at_us = int(row["t_ns"]) // 1000
+            if at_us < len(theirs):
+                theirs[at_us] = float(row["egress_bytes"])
+    ours = ours[: len(theirs)]
+    half = len(theirs) // 2
+    mine, other = (np.percentile(x[half:], PERCENTILES) / 1000 for x in (ours, theirs))
+    report.line(f"  steady queue, percentiles {PERCENTILES}: {_kb(mine)} / {_kb(other)} KB")
+    grid = np.sort(np.concatenate((ours[half:], theirs[half:])))
+    shares = [np.searchsorted(np.sort(x[half:]), grid, "right") / half for x in (ours, theirs)]
+    apart = float(np.abs(shares[0] - shares[1]).max())
+    report.line(f"  steady queue, largest distance of the two distributions: {apart:.3f}")
+    first = [x[:2000].reshape(20, 100).mean(axis=1) / 1000 for x in (ours, theirs)]
+    report.line(f"  first 2 ms, 100 µs means: {_kb(first[0][:8])} ... / {_kb(first[1][:8])} ... KB")
+
+
+def _kb(values: NDArray[np.float64]) -> str:
+    return " ".join(f"{value:.0f}" for value in values)
+
+
+def _flows(report: Report, case: Case, sim: Simulation, path: Path) -> None:
+    """Compare every flow's completion time with the reference's of the same flow."""
+    ours = {}
+    table = flow_table(sim)
+    for index, seconds in enumerate(table["fct_s"].tolist()):
+        one = case.traffic.connections[case.traffic.messages[index].connection]
+        ours[one.src, one.dst, one.sport, one.dport] = seconds * 1e9
+    ratios = np.array([ours[key] / fct for key, fct in _completions(case, path) if key in ours])
+    apart = np.abs(ratios - 1)
+    within = ", ".join(
+        f"{(apart <= limit).mean():.1%} within {limit:.1%}" for limit in (1e-3, 0.01, 0.05)
+    )
+    report.line(
+        f"  {len(ratios)} flows one by one: {within}; median {np.median(ratios) - 1:+.2%}, "
+        f"total {ratios.mean() - 1:+.2%}"
+    )
+
+
+def _completions(case: Case, path: Path) -> Iterator[tuple[tuple[int, int, int, int], float]]:
+    nodes = {host_address(host): host for host in case.topology.hosts}
+    for line in read_text(path).splitlines():
+        src, dst, sport, dport, _size, _start, fct = line.split()[:7]
+        if case.sim == "hpcc":  # addresses in hexadecimal; conweave has node numbers
+            ends = (nodes[int(src, 16)], nodes[int(dst, 16)])
+        else:
+            ends = (int(src), int(dst))
+        yield (*ends, int(sport), int(dport)), float(fct)
+
+
+def _links(report: Report, label: str, sim: Simulation, path: Path) -> None:
+    """The same paths must put the same bytes on every link."""
+    ports = port_table(sim)
+    keys = zip(ports["node"].tolist(), ports["interface"].tolist(), strict=True)
+    sent = dict(zip(keys, ports["tx_bytes"].tolist(), strict=True))
+    worst, links = 0.0, 0
+    with path.open() as stream:
+        for row in csv.DictReader(stream):
+            theirs = float(row["tx_bytes"])
+            ours = sent[int(row["switch"]), int(row["port"])]
+            links += 1
+            worst = max(worst, abs(ours - theirs) / max(theirs, 1.0))
+    report.check(
+        f"{label} bytes on each of {links} links", worst, LINK_BOUND, "<=", "relative",
+        ours=worst, reference=0.0,
+    )  # fmt: skip
