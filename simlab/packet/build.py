@@ -12,6 +12,7 @@ from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
 from simlab.packet.build_messages import dependency_words, fill_messages, profile_key
 from simlab.packet.build_ports import fill_ports, fill_switches
+from simlab.packet.limits import check
 from simlab.packet.parameters import CnpMode, CongestionControl, Form, Model, Spread
 from simlab.packet.routing import Routes, build_routes, hashed_paths
 from simlab.packet.topology import Topology
@@ -70,8 +71,8 @@ class _Space:
 
 
 def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> State:
-    """Lay out the whole simulation; ConfigInvalid where topology and traffic do not fit."""
-    _check(topology, traffic)
+    """Lay out the whole simulation; ConfigInvalid for what is out of bounds or does not fit."""
+    check(topology, model, traffic)
     routes = build_routes(topology, model.balancing)
     paths = connection_paths(topology, model, traffic, routes)
     ports = 2 * len(topology.cables)
@@ -157,21 +158,6 @@ def seed_random(s: Ints, seed: int) -> None:
     """Start the two generators of simlab.packet.events.random from one seed."""
     s[at.RANDOM_A] = 1 + (seed * 2654435761 + 12345) % 2147483562
     s[at.RANDOM_B] = 1 + (seed * 40503 + 987654321) % 2147483398
-
-
-def _check(topology: Topology, traffic: Traffic) -> None:
-    hosts = set(topology.hosts)
-    for one in traffic.connections:
-        for node in (one.src, one.dst):
-            if node not in hosts:
-                raise ConfigInvalid(traffic.name, "connection", f"node {node} is not a host")
-        if one.src == one.dst:
-            raise ConfigInvalid(traffic.name, "connection", f"host {one.src} sends to itself")
-        if not 0 <= one.priority <= 7:
-            raise ConfigInvalid(traffic.name, "connection", f"priority {one.priority} not in 0..7")
-    for message in traffic.messages:
-        if message.size_bytes < 1 or message.repeat < 1:
-            raise ConfigInvalid(traffic.name, "message", "size and repeat must be at least 1")
 
 
 def host_ports(topology: Topology) -> dict[int, int]:

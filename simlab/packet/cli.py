@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -35,47 +34,48 @@ def _fabric() -> None:
     """A simulated fabric that reports like a real one."""
 
 
-def _fail(error: FabricError) -> None:
-    Console(stderr=True, soft_wrap=True).print(f"simlab: {error}", markup=False)
+def _fail(error: FabricError, config: Path) -> None:
+    place = "" if str(config) in str(error) else f"{config}: "
+    Console(stderr=True, soft_wrap=True).print(f"simlab: {place}{error}", markup=False)
     raise typer.Exit(1)
 
 
 class _Bar:
-    """Progress with simulated time, events per second and time to go; shown after a second."""
+    """Progress with simulated time, events per second and time to go, on a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._shown = not quiet
+        console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+            TimeRemainingColumn(), console=console, transient=True,
+            disable=quiet or not console.is_terminal,
         )  # fmt: skip
-        self._task: Any = None
-        self._began = time.monotonic()
+        # The first run after an installation compiles the engine, which takes some 20 s.
+        self._task = self._bar.add_task("preparing the engine", total=None, rate="")
 
     def __enter__(self) -> Self:
+        self._bar.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._task is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     def __call__(self, now: Progress) -> None:
-        if not self._shown or time.monotonic() - self._began < 1.0:
-            return
-        if self._task is None:
-            self._bar.start()
-            self._task = self._bar.add_task("", total=now.goal_s, rate="")
         rate = f"{now.events / max(now.wall_s, 1e-9) / 1e6:.1f} M events/s"
         text = f"{now.now_s * 1e3:.3f} of {now.goal_s * 1e3:g} ms simulated"
-        self._bar.update(self._task, completed=now.now_s, description=text, rate=rate)
+        self._bar.update(
+            self._task, total=now.goal_s, completed=now.now_s, description=text, rate=rate
+        )
 
 
 @packet_app.command("run")
 def run_command(
     config: ConfigPath,
-    out: Annotated[Path | None, typer.Option(help="Folder for tables and plots.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tables and plots; an earlier run's go.")
+    ] = None,
     tables: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     plot: Annotated[bool, typer.Option("--plot", help="Draw plots into the folder.")] = False,
     plot_format: Annotated[str, typer.Option(help="svg or png.")] = "svg",
@@ -94,7 +94,7 @@ def run_command(
     workload: {kind: incast, receiver: 4, size_bytes: 200000}
     """
     from simlab.packet.config import load_config
-    from simlab.packet.output import as_json, write_run
+    from simlab.packet.output import as_json, prepare, write_run
     from simlab.packet.plots import plot_run
     from simlab.packet.running import finish, start
 
@@ -102,15 +102,17 @@ def run_command(
         _known(output_format, "--format", ("human", "json"))
         _known(plot_format, "--plot-format", ("svg", "png"))
         plan = load_config(config)
+        folder = out or Path(f"{plan.config.name}.out")
+        if out or plot:
+            prepare(folder, tables)
         with _Bar(quiet=quiet) as bar:
             run = start(plan, seed=seed)
             finish(plan, run, bar)
-        folder = out or Path(f"{plan.config.name}.out")
         files = write_run(run.sim, folder, file_format=tables) if out or plot else []
         if plot:
             files += plot_run(run.sim, folder, rates=run.rates, kind=plot_format)
     except FabricError as error:
-        _fail(error)
+        _fail(error, config)
         return
     if output_format == "json":
         print(json.dumps({**as_json(run.sim), "interrupted": run.interrupted}))
@@ -165,26 +167,33 @@ def sweep_command(
     output_format: Format = "human",
     quiet: Quiet = False,
 ) -> None:
-    """Run a grid of changes to one configuration on all cores or on Ray."""
+    """Run a grid of changes to one configuration on all cores or on Ray.
+
+    Exit 1 where a point failed, 3 where it was interrupted; the same command goes on.
+    """
     from collectors.model.yaml_text import parse_yaml
     from simlab.packet.sweep import grid, sweep
 
+    console = Console(stderr=True)
     try:
+        _known(output_format, "--format", ("human", "json"))
         axes: dict[str, list[Any]] = {}
         for one in axis:
             key, equals, values = one.partition("=")
             if not equals:
                 raise ConfigInvalid("--axis", one, "must be KEY=VALUE,VALUE,...")
-            axes[key] = [parse_yaml(value, f"--axis {key}") for value in values.split(",")]
-        console = Console(stderr=True)
+            axes[key] = parse_yaml(f"[{values}]", f"--axis {key}")
 
         def note(done: int, total: int) -> None:
             if not quiet:
                 console.print(f"{done} of {total} points", end="\r")
 
         results = sweep(config, grid(axes), out, engine=engine, workers=workers, progress=note)
+    except KeyboardInterrupt:
+        console.print(f"stopped; the same command goes on from {out}", markup=False)
+        raise typer.Exit(3) from None
     except FabricError as error:
-        _fail(error)
+        _fail(error, config)
         return
     if output_format == "json":
         print(json.dumps(results))
@@ -202,12 +211,17 @@ def _show_sweep(axes: list[str], results: list[dict[str, Any]], keys: list[str])
         cells = [str(one["changes"][name]) for name in axes]
         result = one.get("result")
         if result is None:
-            table.add_row(*cells, one["error"])
+            table.add_row(*cells, "failed")
             continue
         fct = result.get("fct_s", {}).get("p99")
         shown = "-" if fct is None else f"{fct * 1e6:,.1f} µs"
         table.add_row(*cells, shown, *(_text(key, result.get(key, "-")) for key in keys))
     Console(width=100).print(table)
+    console = Console(stderr=True, soft_wrap=True)
+    for one in results:
+        if "error" in one:
+            point = ", ".join(f"{key}={value}" for key, value in one["changes"].items())
+            console.print(f"simlab: {point}: {one['error']}", markup=False)
 
 
 @fabric_app.command("run")
@@ -219,18 +233,25 @@ def fabric_command(
     output_format: Format = "human",
     quiet: Quiet = False,
 ) -> None:
-    """Run a fabric whose hosts and switches report as if agents had read them."""
+    """Run a fabric whose hosts and switches report as if agents had read them.
+
+    The file is one of `simlab packet run`; its `telemetry` says how often. Exit 3 where it was
+    interrupted.
+    """
     from simlab.packet.config import load_config
     from simlab.packet.fabric import run_fabric
 
     try:
+        _known(output_format, "--format", ("human", "json"))
+        if pace < 0:
+            raise ConfigInvalid("--pace", "option", f"{pace:g} is negative")
         if (stream is None) == (record is None):
             raise ConfigInvalid("fabric run", "options", "give either --stream or --record")
         plan = load_config(scenario)
         with _Bar(quiet=quiet) as bar:
             told = run_fabric(plan, stream=stream, record=record, pace=pace, progress=bar)
     except FabricError as error:
-        _fail(error)
+        _fail(error, scenario)
         return
     if output_format == "json":
         print(json.dumps(told))
@@ -241,3 +262,5 @@ def fabric_command(
             f"{told['simulated_s'] * 1e3:.3f} ms simulated, to {where}",
             markup=False,
         )
+    if told["interrupted"]:
+        raise typer.Exit(3)

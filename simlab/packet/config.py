@@ -14,25 +14,30 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from collectors.model.dcqcn import profile
+from collectors.model.dcqcn import (
+    DcqcnRangeError,
+    FirmwareDcqcn,
+    parameters_of_firmware,
+    profile,
+)
 from collectors.model.errors import ConfigInvalid
 from collectors.model.yaml_text import parse_yaml
 from simlab.packet import hpcc_files, topology, workloads
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention
+from simlab.packet.interventions import check as check_event
+from simlab.packet.limits import check_model
 from simlab.packet.parameters import Model
+from simlab.packet.simulation import LONGEST_S
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 
-class Star(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="star",
-    tag_field="kind",
-):
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of the file: unknown keys are errors."""
+
+
+class Star(Part, frozen=True, tag="star", tag_field="kind"):
     """All hosts on one switch."""
 
     hosts: int
@@ -40,14 +45,7 @@ class Star(
     delay_s: float = 1e-6
 
 
-class LeafSpine(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="leaf_spine",
-    tag_field="kind",
-):
+class LeafSpine(Part, frozen=True, tag="leaf_spine", tag_field="kind"):
     """Two tiers."""
 
     leaves: int
@@ -59,14 +57,7 @@ class LeafSpine(
     parallel: int = 1
 
 
-class FatTree(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="fat_tree",
-    tag_field="kind",
-):
+class FatTree(Part, frozen=True, tag="fat_tree", tag_field="kind"):
     """Three tiers of k-port switches."""
 
     ports: int
@@ -76,14 +67,7 @@ class FatTree(
     hosts_per_leaf: int | None = None
 
 
-class Rails(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="rail_optimised",
-    tag_field="kind",
-):
+class Rails(Part, frozen=True, tag="rail_optimised", tag_field="kind"):
     """NIC r of every host on rail switch r."""
 
     hosts: int
@@ -95,27 +79,13 @@ class Rails(
     hosts_per_block: int | None = None
 
 
-class TopologyFile(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="file",
-    tag_field="kind",
-):
+class TopologyFile(Part, frozen=True, tag="file", tag_field="kind"):
     """A topology file of the HPCC format."""
 
     path: str
 
 
-class Incast(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="incast",
-    tag_field="kind",
-):
+class Incast(Part, frozen=True, tag="incast", tag_field="kind"):
     """Some hosts (default: all others) send to one."""
 
     receiver: int
@@ -125,14 +95,7 @@ class Incast(
     gap_s: float = 0.0
 
 
-class Permutation(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="permutation",
-    tag_field="kind",
-):
+class Permutation(Part, frozen=True, tag="permutation", tag_field="kind"):
     """Every host sends to one other."""
 
     size_bytes: int
@@ -140,14 +103,7 @@ class Permutation(
     shift: int | None = None
 
 
-class Poisson(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="poisson",
-    tag_field="kind",
-):
+class Poisson(Part, frozen=True, tag="poisson", tag_field="kind"):
     """Random flows; sizes as [bytes, cumulative probability], default web search."""
 
     load: float
@@ -155,28 +111,14 @@ class Poisson(
     sizes: list[tuple[float, float]] | None = None
 
 
-class FlowFile(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="file",
-    tag_field="kind",
-):
+class FlowFile(Part, frozen=True, tag="file", tag_field="kind"):
     """A flow file of the HPCC or conweave format."""
 
     path: str
     conweave: bool = False
 
 
-class CollectiveLoad(
-    msgspec.Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    tag="collective",
-    tag_field="kind",
-):
+class CollectiveLoad(Part, frozen=True, tag="collective", tag_field="kind"):
     """A collective operation; ranks default to all hosts in order."""
 
     operation: Kind
@@ -198,21 +140,21 @@ TopologyChoice: TypeAlias = Star | LeafSpine | FatTree | Rails | TopologyFile
 Workload: TypeAlias = Incast | Permutation | Poisson | FlowFile | CollectiveLoad
 
 
-class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Watch(Part, frozen=True):
     """Sample these [directed port, priority] queues; none given: the four that fill most."""
 
     period_s: float = 1e-6
     queues: list[tuple[int, int]] = []
 
 
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Record(Part, frozen=True):
     """How telemetry is read: every `interval_s`, switch counters refreshed less often."""
 
     interval_s: float = 0.01
     switch_refresh_s: float = 0.01
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Config(Part, frozen=True):
     """The file."""
 
     topology: TopologyChoice
@@ -263,7 +205,12 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
     try:
         config = msgspec.convert(data, Config, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigInvalid(where, "configuration", str(error)) from None
+        raise ConfigInvalid(where, "configuration", _explained(str(error))) from None
+    if not 0 < config.duration_s <= LONGEST_S:
+        why = f"{config.duration_s:g} s is not above 0 and at most {LONGEST_S:g} s"
+        raise ConfigInvalid(where, "duration_s", why)
+    if config.telemetry.interval_s <= 0:
+        raise ConfigInvalid(where, "telemetry.interval_s", "must be above 0 seconds")
     fabric = _topology(config.topology, home)
     model = Model()
     if config.reference_config:
@@ -272,13 +219,28 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
             text, conweave=config.conweave, where=config.reference_config
         )
     model = changed(model, _with_profile(config.model, fabric, where), f"{where}: model")
+    check_model(model, f"{where}: model")
     events = tuple(
         changed(_EVENT, one, f"{where}: events[{i}]") for i, one in enumerate(config.events)
     )
+    for event in events:
+        check_event(event)
     return Plan(config, fabric, model, _traffic(config, fabric, home), events)
 
 
 _EVENT: Any = None
+
+
+def _explained(error: str) -> str:
+    """Add to msgspec's sentence what would be right, where it does not say so."""
+    kinds = {"topology": TopologyChoice, "workload": Workload}
+    for key, choices in kinds.items():
+        if f"$.{key}.kind`" in error:
+            tags = (str(one.__struct_config__.tag) for one in typing.get_args(choices))
+            return f"{error}; known: {', '.join(tags)}"
+    if "got `str`" in error and ("`float`" in error or "`int`" in error):
+        return f"{error}; a plain number, in the unit that the key's name ends with"
+    return error
 
 
 def _set(data: dict[str, Any], key: str, value: Any, where: str) -> None:
@@ -292,16 +254,26 @@ def _set(data: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 
 def _with_profile(model: dict[str, Any], fabric: Topology, where: str) -> dict[str, Any]:
-    """Replace `congestion.profile` by the published parameters for this line rate."""
+    """Replace `congestion.profile` or `congestion.registers` by the parameters that they mean.
+
+    A profile is a published set for this line rate; registers are a NIC's own, in its own units,
+    on top of the firmware's defaults. `congestion.dcqcn` then changes single parameters.
+    """
     congestion = model.get("congestion")
-    if not isinstance(congestion, dict) or "profile" not in congestion:
+    if not isinstance(congestion, dict) or not {"profile", "registers"} & set(congestion):
         return model
-    rest = {key: value for key, value in congestion.items() if key != "profile"}
-    line = max(cable.rate_bps for cable in fabric.cables)
+    rest = {key: value for key, value in congestion.items() if key not in ("profile", "registers")}
+    if {"profile", "registers"} <= set(congestion):
+        raise ConfigInvalid(where, "model.congestion", "has both profile and registers")
     try:
-        found = profile(str(congestion["profile"]), line)
-    except KeyError as error:
-        raise ConfigInvalid(where, "model.congestion.profile", str(error.args[0])) from None
+        if "profile" in congestion:
+            line = max(cable.rate_bps for cable in fabric.cables)
+            found = profile(str(congestion["profile"]), line)
+        else:
+            place = f"{where}: model.congestion.registers"
+            found = parameters_of_firmware(changed(FirmwareDcqcn(), congestion["registers"], place))
+    except (KeyError, DcqcnRangeError) as error:
+        raise ConfigInvalid(where, "model.congestion", str(error.args[0])) from None
     own = rest.get("dcqcn", {})
     return {**model, "congestion": {**rest, "dcqcn": {**dataclasses.asdict(found), **own}}}
 
@@ -370,7 +342,9 @@ def _traffic(config: Config, fabric: Topology, home: Path) -> Traffic:
     load = config.workload
     match load:
         case Incast():
-            senders = load.senders or [h for h in hosts if h != load.receiver]
+            senders = load.senders
+            if senders is None:
+                senders = [h for h in hosts if h != load.receiver]
             return workloads.incast(
                 senders, load.receiver, load.size_bytes, qps=load.qps, gap_s=load.gap_s
             )
@@ -394,5 +368,6 @@ def _traffic(config: Config, fabric: Topology, home: Path) -> Traffic:
             return hpcc_files.parse_flows(text, conweave=load.conweave, where=load.path)
         case CollectiveLoad():
             fields = {key: getattr(load, key) for key in load.__struct_fields__}
-            ranks = tuple(fields.pop("ranks") or hosts)
+            chosen = fields.pop("ranks")
+            ranks = hosts if chosen is None else tuple(chosen)
             return collective(Collective(kind=fields.pop("operation"), ranks=ranks, **fields))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,8 @@ def run_fabric(
     """Run the plan and send what agents would read to a tuner or into a folder.
 
     The clock of the telemetry begins so that it ends now, or at `start_ns`. Returns what was
-    sent. Raises Unavailable where tuner or folder refuse, ConfigInvalid for a full folder.
+    sent; Ctrl-C ends it early. Raises Unavailable where tuner or folder refuse, ConfigInvalid for
+    a full folder.
     """
     wanted = plan.config
     sim = Simulation(plan.topology, plan.model, plan.traffic, seed=wanted.seed)
@@ -39,12 +41,12 @@ def run_fabric(
     packer = Packer(sink, telemetry.boot_id)
     events = list(plan.events)
     step = wanted.telemetry.interval_s
-    values = passes = 0
+    values = passes = interrupted = 0
     agents: set[str] = set()
     try:
         packer.send(fact_passes(telemetry))
-        for number in range(round(wanted.duration_s / step) + 1):
-            until = number * step
+        for number in range(math.ceil(wanted.duration_s / step - 1e-9) + 1):
+            until = min(number * step, wanted.duration_s)
             began = time.monotonic()
             due = [event for event in events if event.at_s <= until]
             events = [event for event in events if event.at_s > until]
@@ -57,9 +59,11 @@ def run_fabric(
                 progress(Progress(sim.now_s, wanted.duration_s, sim.events, sim.wall_s))
             if pace:
                 time.sleep(max(0.0, step * pace - (time.monotonic() - began)))
+    except KeyboardInterrupt:  # what was reported so far is whole
+        interrupted = 1
     finally:
         sink.close()
     return {
         "values": values, "agents": len(agents), "passes": passes, "simulated_s": sim.now_s,
-        "messages_done": int(sim.done),
+        "messages_done": int(sim.done), "interrupted": interrupted,
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -12,7 +14,7 @@ from simlab.packet.build import connection_paths
 from simlab.packet.events import plan
 from simlab.packet.layout import NEVER
 from simlab.packet.routing import build_routes
-from simlab.packet.simulation import Simulation
+from simlab.packet.simulation import Progress, Simulation
 
 PS = 10**12
 
@@ -42,6 +44,7 @@ class Intervention:
 
 def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
     """Change the running fabric; return what must follow later. ConfigInvalid for no such thing."""
+    check(event)
     if event.what in (What.DRAIN, What.PAUSE_STORM):
         _host(sim, event)
         return []
@@ -77,6 +80,23 @@ def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
             sim.poke(row + at.PORT_TROUBLE, trouble | at.LINK_LOSSY)
             sim.poke(row + at.PORT_ERROR, round(event.value * at.RANDOM_RANGE))
     return []
+
+
+def check(event: Intervention) -> None:
+    """Raise ConfigInvalid for a time or a value that the event cannot have."""
+    wrong = ""
+    if not 0 <= event.at_s < math.inf:
+        wrong = f"at_s {event.at_s:g} is not a time"
+    elif event.what is What.RATE and not 1 <= event.value < math.inf:
+        wrong = f"{event.value:g} bit/s is no rate; link_down takes a cable away"
+    elif event.what is What.ERROR_RATE and not 0 <= event.value <= 1:
+        wrong = f"{event.value:g} is not a probability"
+    elif event.what is What.DRAIN and not 0 <= event.value < math.inf:
+        wrong = f"{event.value:g} bit/s is no rate; 0: as fast as the wire"
+    elif not 0 <= event.priority <= 7:
+        wrong = f"priority {event.priority} is not in 0..7"
+    if wrong:
+        raise ConfigInvalid("events", event.what.value, wrong)
 
 
 def _host(sim: Simulation, event: Intervention) -> None:
@@ -144,12 +164,14 @@ def run_with_events(
     events: list[Intervention],
     *,
     stop_when_done: bool = False,
+    progress: Callable[[Progress], None] | None = None,
 ) -> bool:
     """Run to `until_s`, applying the events at their exact times; True if all is done."""
     waiting = sorted(events, key=lambda event: event.at_s)
     while waiting and waiting[0].at_s <= until_s:
         event = waiting.pop(0)
-        if sim.run(event.at_s, stop_when_done=stop_when_done) and stop_when_done:
+        done = sim.run(event.at_s, stop_when_done=stop_when_done, progress=progress)
+        if done and stop_when_done:
             return True
         waiting = sorted([*waiting, *apply(sim, event)], key=lambda one: one.at_s)
-    return sim.run(until_s, stop_when_done=stop_when_done)
+    return sim.run(until_s, stop_when_done=stop_when_done, progress=progress)

@@ -25,6 +25,7 @@ from simlab.packet.results import (
 from simlab.packet.simulation import Simulation
 
 FORMATS = ("csv", "parquet")
+SUMMARY = "summary.json"
 
 
 def queue_table(sim: Simulation) -> Table:
@@ -89,13 +90,29 @@ def _spread(values: NDArray[np.generic]) -> dict[str, float]:
     return {"mean": float(data.mean()), **points, "max": float(data.max())}
 
 
-def write_run(sim: Simulation, folder: Path, *, file_format: str = "csv") -> list[Path]:
-    """Write summary.json and every table; return the files. Unavailable if the folder refuses."""
+def prepare(folder: Path, file_format: str) -> None:
+    """Make sure, before a long run, that its results can be written; an earlier run's go.
+
+    ConfigInvalid for an unknown format or a folder with anything else in it, Unavailable for one
+    that takes no files.
+    """
     if file_format not in FORMATS:
-        raise ConfigInvalid("output", "format", f"{file_format!r} is not {' or '.join(FORMATS)}")
+        raise ConfigInvalid("--tables", "option", f"{file_format!r} is not {' or '.join(FORMATS)}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        written = [folder / "summary.json"]
+        if any(folder.iterdir()) and not (folder / SUMMARY).exists():
+            why = "it is not empty and holds no earlier run: give another folder"
+            raise ConfigInvalid(str(folder), "write", why)
+        (folder / SUMMARY).write_text("{}\n")
+    except OSError as error:
+        raise Unavailable(str(folder), "write", error.strerror or str(error)) from None
+
+
+def write_run(sim: Simulation, folder: Path, *, file_format: str = "csv") -> list[Path]:
+    """Write summary.json and every table; return the files. Unavailable if the folder refuses."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [folder / SUMMARY]
         written[0].write_text(json.dumps(as_json(sim), indent=1) + "\n")
         for name, table in tables(sim).items():
             path = folder / f"{name}.{file_format}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from simlab.packet.plots import RATE_POINTS, Rates
 from simlab.packet.results import watermarks
 from simlab.packet.simulation import Progress, Simulation
 
-STEPS = 200
 BUSIEST = 4
 
 
@@ -53,16 +52,22 @@ def finish(plan: Plan, run: Run, progress: Callable[[Progress], None] | None = N
     sim = run.sim
     wanted = plan.config
     events = list(plan.events)
-    steps = max(STEPS, RATE_POINTS)
+    steps = RATE_POINTS
+
+    def tell(now: Progress) -> None:
+        if progress is not None:
+            progress(replace(now, goal_s=wanted.duration_s))
+
     try:
         for step in range(1, steps + 1):
             until = wanted.duration_s * step / steps
             due = [event for event in events if event.at_s <= until]
             events = [event for event in events if event.at_s > until]
-            done = run_with_events(sim, until, due, stop_when_done=wanted.stop_when_done)
+            done = run_with_events(
+                sim, until, due, stop_when_done=wanted.stop_when_done, progress=tell
+            )
             run.rates.note()
-            if progress is not None:
-                progress(Progress(sim.now_s, wanted.duration_s, sim.events, sim.wall_s))
+            tell(Progress(sim.now_s, wanted.duration_s, sim.events, sim.wall_s))
             if done and wanted.stop_when_done:
                 break
     except KeyboardInterrupt:

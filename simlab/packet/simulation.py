@@ -16,7 +16,7 @@ from simlab.packet import layout as at
 from simlab.packet.build import PS, SLACK_PACKETS, State, build, memory, ps, seed_random
 from simlab.packet.engine import run
 from simlab.packet.events import plan
-from simlab.packet.jit import INTERPRETED
+from simlab.packet.jit import INTERPRETED, numba
 from simlab.packet.parameters import Model
 from simlab.packet.pause import resume
 from simlab.packet.slots import open_all
@@ -132,12 +132,22 @@ class Simulation:
         resume(self._s, group)
 
     def watch(self, queues: Sequence[tuple[int, int]], period_s: float, until_s: float) -> None:
-        """Sample the bytes of (directed port, priority) queues every `period_s` from now on."""
+        """Sample the bytes of (directed port, priority) queues every `period_s` from now on.
+
+        ConfigInvalid for a period below 1 ps or a queue that the fabric does not have.
+        """
         period = ps(period_s)
+        if period < 1:
+            raise ConfigInvalid("watch", "period", f"{period_s:g} s is not above zero")
+        ports = int(self._s[at.PORT_COUNT])
+        for port, priority in queues:
+            if not (0 <= port < ports and 0 <= priority <= 7):
+                why = f"there are directed ports 0..{ports - 1} and priorities 0..7"
+                raise ConfigInvalid("watch", f"queue [{port}, {priority}]", why)
         count = len(queues)
         samples = ps(until_s) // period + 2
         first = int(self._s[at.SAMPLE_LIST])
-        if count > int(self._s[at.PORT_COUNT]):
+        if count > ports:
             raise ConfigInvalid("watch", "queues", "more queues than the fabric has ports")
         for i, (port, priority) in enumerate(queues):
             queue = self.port_row(port) + at.PORT_QUEUES + priority * at.QUEUE_WORDS
@@ -174,10 +184,15 @@ class Simulation:
 
         Returns True if all messages are done. KeyboardInterrupt leaves a consistent state.
         """
-        if until_s > LONGEST_S:
-            raise ConfigInvalid("run", "duration", f"at most {LONGEST_S} s can be simulated")
+        if not 0 <= until_s <= LONGEST_S:
+            why = f"{until_s:g} s is not within 0..{LONGEST_S:g} s, which can be simulated"
+            raise ConfigInvalid("run", "duration", why)
         until = ps(until_s)
         self._s[at.STOP_WHEN_DONE] = int(stop_when_done)
+        arguments = (self._s, self._f, self.trace, until, BUDGET)
+        compiled: Any = run
+        if not INTERPRETED:  # the clocks below are of the simulation alone
+            compiled.compile(tuple(map(numba.typeof, arguments)))
         began, cpu = clock.perf_counter(), clock.process_time()
         wall_before = self.wall_s
         try:

@@ -1,7 +1,8 @@
 """A grid of configurations on all cores, or on a Ray cluster, resumable.
 
-Each point's result is one JSON file named by the digest of its changes: a sweep that was stopped
-goes on where it was, and one that is extended runs only what is new.
+Each point's result is one JSON file, named by a digest of the configuration file and the point's
+changes: a sweep that was stopped goes on where it was, and one that is extended runs only what is
+new.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import hashlib
 import itertools
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.model.errors import ConfigInvalid, NotSupported
-from simlab.packet.config import load_config
+from collectors.model.errors import ConfigInvalid, FabricError, NotSupported, Unavailable
+from simlab.packet.config import Plan, load_config
 from simlab.packet.interventions import run_with_events
 from simlab.packet.output import as_json
 from simlab.packet.simulation import Simulation
@@ -29,11 +32,10 @@ class Point:
 
     changes: tuple[tuple[str, Any], ...]
 
-    @property
-    def digest(self) -> str:
-        """Name of the result file."""
-        text = json.dumps(self.changes, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+    def file(self, folder: Path, config: bytes) -> Path:
+        """Return where its result is kept: named by its changes and by what it changes."""
+        text = config + json.dumps(self.changes, sort_keys=True).encode()
+        return folder / f"{hashlib.blake2b(text, digest_size=10).hexdigest()}.json"
 
 
 def grid(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
@@ -48,16 +50,20 @@ def grid(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
 def run_point(config: str, changes: dict[str, Any]) -> dict[str, Any]:
     """Run one point and return its changes and results; a wrong point returns its error."""
     try:
-        plan = load_config(Path(config), changes=changes)
-        sim = Simulation(plan.topology, plan.model, plan.traffic, seed=plan.config.seed)
-        run_with_events(
-            sim,
-            plan.config.duration_s,
-            list(plan.events),
-            stop_when_done=plan.config.stop_when_done,
-        )
+        return run_plan(load_config(Path(config), changes=changes), changes)
+    except FabricError as error:
+        return {"changes": changes, "error": str(error)}
+
+
+def run_plan(plan: Plan, changes: dict[str, Any]) -> dict[str, Any]:
+    """Run a loaded point; it needs none of the configuration's files any more."""
+    try:
+        wanted = plan.config
+        sim = Simulation(plan.topology, plan.model, plan.traffic, seed=wanted.seed)
+        events = list(plan.events)
+        run_with_events(sim, wanted.duration_s, events, stop_when_done=wanted.stop_when_done)
         return {"changes": changes, "result": as_json(sim)}
-    except ConfigInvalid as error:
+    except FabricError as error:
         return {"changes": changes, "error": str(error)}
 
 
@@ -72,50 +78,87 @@ def sweep(
 ) -> list[dict[str, Any]]:
     """Run the points that have no result yet; return all results in the order of the points.
 
-    `engine` is `processes` or `ray`. ConfigInvalid for another one, NotSupported without Ray.
+    `engine` is `processes` or `ray`. A point that failed is tried again by the next call, as are
+    all after a change of the configuration file. ConfigInvalid for another engine or a file that
+    cannot be read, NotSupported without Ray, Unavailable for a folder that takes no files or a
+    worker that died. KeyboardInterrupt leaves the results so far in the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    todo = [point for point in points if not _file(folder, point).exists()]
     engines = {"processes": _on_cores, "ray": _on_ray}
     if engine not in engines:
         raise ConfigInvalid("sweep", "engine", f"{engine!r} is not {' or '.join(engines)}")
-    done = len(points) - len(todo)
-    for point, result in engines[engine](config, todo, workers):
-        path = _file(folder, point)
-        half = path.with_suffix(".part")
-        half.write_text(json.dumps(result))
-        half.rename(path)
-        done += 1
-        if progress is not None:
-            progress(done, len(points))
-    return [json.loads(_file(folder, point).read_text()) for point in points]
-
-
-def _file(folder: Path, point: Point) -> Path:
-    return folder / f"{point.digest}.json"
+    if workers is not None and workers < 1:
+        raise ConfigInvalid("sweep", "workers", f"{workers} is not at least 1")
+    try:
+        text = config.read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(str(config), "read", error.strerror or str(error)) from None
+    files = [point.file(folder, text) for point in points]
+    results: dict[Path, dict[str, Any]] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        results |= {path: json.loads(path.read_text()) for path in files if path.exists()}
+        todo = [one for one, path in zip(points, files, strict=True) if path not in results]
+        for point, result in engines[engine](config, todo, workers):
+            path = point.file(folder, text)
+            results[path] = result
+            if "result" in result:
+                half = path.with_suffix(".part")
+                half.write_text(json.dumps(result))
+                half.rename(path)
+            if progress is not None:
+                progress(len(results), len(points))
+    except OSError as error:
+        raise Unavailable(str(folder), "sweep", error.strerror or str(error)) from None
+    except ValueError as error:
+        raise Unavailable(str(folder), "sweep", f"a result there is no JSON: {error}") from None
+    return [results[path] for path in files]
 
 
 def _on_cores(
     config: Path, points: Sequence[Point], workers: int | None
 ) -> Iterator[tuple[Point, dict[str, Any]]]:
-    with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
+    def quiet() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker without a traceback
+
+    pool = ProcessPoolExecutor(workers or os.cpu_count(), initializer=quiet)
+    try:
         jobs = {pool.submit(run_point, str(config), dict(point.changes)): point for point in points}
         for job in as_completed(jobs):
             yield jobs[job], job.result()
+    except BrokenProcessPool:
+        why = "a worker died, of too little memory perhaps: try fewer --workers"
+        raise Unavailable("sweep", "processes", why) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _on_ray(
     config: Path, points: Sequence[Point], workers: int | None
 ) -> Iterator[tuple[Point, dict[str, Any]]]:
+    """Run on the cluster of RAY_ADDRESS, or on one of this machine with so many workers."""
     try:
         import ray
     except ImportError:
         raise NotSupported("sweep", "ray", "not installed: pip install fabric-tuner[ray]") from None
     if not ray.is_initialized():
-        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    remote = ray.remote(run_point)
-    waiting = {remote.remote(str(config.resolve()), dict(point.changes)): point for point in points}
-    while waiting:
+        own = None if os.environ.get("RAY_ADDRESS") else workers
+        ray.init(num_cpus=own, include_dashboard=False, log_to_driver=False)
+    remote = ray.remote(run_plan)
+    cluster: Any = ray
+    most = 2 * (workers or int(cluster.cluster_resources().get("CPU", 1)))
+    left = iter(points)
+    waiting: dict[Any, Point] = {}
+    while True:
+        for point in itertools.islice(left, most - len(waiting)):
+            changes = dict(point.changes)
+            try:  # loaded here: other machines need not have the files
+                plan = load_config(config, changes=changes)
+            except FabricError as error:
+                yield point, {"changes": changes, "error": str(error)}
+                continue
+            waiting[remote.remote(plan, changes)] = point
+        if not waiting:
+            return
         ready, _ = ray.wait(list(waiting), num_returns=1)
         for job in ready:
             yield waiting.pop(job), ray.get(job)

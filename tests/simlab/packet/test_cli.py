@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from collectors.model.errors import ConfigInvalid
 from simlab.cli import app
+from simlab.packet import running
 from simlab.packet.config import load_config, plan_of
 from simlab.packet.parameters import Form, Spread
 from simlab.packet.sweep import Point, grid, run_point, sweep
@@ -76,6 +77,35 @@ def test_unfinished_messages_give_exit_code_3(tmp_path):
         ({"events": [{"at_s": 0, "what": "link_down", "cabel": 1}]}, ["events[0]", "cabel"]),
         ({"events": [{"at_s": 0, "what": "link_down", "cable": 77}]}, ["no cable 77"]),
         ({"topology": {"kind": "file", "path": "nowhere.txt"}}, ["nowhere.txt"]),
+        ({"topology": {"kind": "torus", "hosts": 2}}, ["topology.kind", "torus", "known: star"]),
+        ({"topology": {"kind": "star", "hosts": 5, "rate_bps": 0}}, ["cable 0", "rate_bps", "0"]),
+        ({"topology": {"kind": "star", "hosts": 5, "delay_s": -1}}, ["cable 0", "delay_s", "-1"]),
+        ({"topology": {"kind": "fat_tree", "ports": 3}}, ["even number of ports"]),
+        ({"duration_s": "10us"}, ["duration_s", "plain number", "unit"]),
+        ({"duration_s": 0}, ["duration_s", "above 0"]),
+        ({"duration_s": 99}, ["duration_s", "17"]),
+        ({"telemetry": {"interval_s": 0}}, ["telemetry.interval_s"]),
+        ({"model": {"switch": {"buffer_bytes": -4}}}, ["model.switch", "buffer_bytes", "-4"]),
+        ({"model": {"transport": {"payload_bytes": 0}}}, ["payload_bytes", "1 to 65535"]),
+        ({"model": {"transport": {"payload_bytes": 65500}}}, ["payload_bytes and header_bytes"]),
+        ({"model": {"switch": {"lossless": [3, 9]}}}, ["lossless[1]", "0 to 7"]),
+        ({"model": {"switch": {"weights": {"9": 1}}}}, ["weights of priority", "9"]),
+        ({"model": {"congestion": {"registers": {"rpg_gd": 99}}}}, ["rpg_gd = 99", "10..11"]),
+        ({"model": {"congestion": {"registers": {"rpg_xx": 1}}}}, ["registers", "rpg_xx"]),
+        (
+            {"model": {"congestion": {"registers": {}, "profile": "hpcc"}}},
+            ["both profile and registers"],
+        ),
+        ({"watch": {"queues": [[99, 3]]}}, ["watch", "queue [99, 3]", "0..9"]),
+        ({"watch": {"period_s": 0}}, ["watch", "period"]),
+        ({"workload": {"kind": "permutation", "size_bytes": 9, "qps": 0}}, ["nothing to send"]),
+        ({"workload": {"kind": "incast", "receiver": 4, "size_bytes": 0}}, ["size", "at least 1"]),
+        ({"events": [{"at_s": -1, "what": "link_up", "cable": 1}]}, ["at_s -1"]),
+        ({"events": [{"at_s": 0, "what": "rate", "cable": 1}]}, ["rate", "0 bit/s is no rate"]),
+        (
+            {"events": [{"at_s": 0, "what": "error_rate", "cable": 1, "value": 2}]},
+            ["error_rate", "2 is not a probability"],
+        ),
     ],
 )
 def test_a_wrong_configuration_is_one_line_that_names_the_place(tmp_path, changes, words):
@@ -83,8 +113,60 @@ def test_a_wrong_configuration_is_one_line_that_names_the_place(tmp_path, change
     assert done.exit_code == 1
     assert done.stderr.startswith("simlab: ")
     assert done.stderr.count("\n") == 1
+    assert "run.yaml" in done.stderr
     for word in words:
         assert word in done.stderr
+
+
+def test_results_never_land_among_other_files_and_are_refused_before_the_run(tmp_path):
+    path = write(tmp_path)
+    out = tmp_path / "out"
+    for _ in range(2):  # a second run takes the place of the first
+        assert call("packet", "run", path, "--out", out).exit_code == 0
+    assert json.loads((out / "summary.json").read_text())["messages_done"] == 4
+    with_others = tmp_path / "mine"
+    with_others.mkdir()
+    (with_others / "thesis.tex").write_text("x")
+    for options, word in (
+        (("--out", with_others), "not empty"),
+        (("--out", path / "below"), "write"),
+        (("--out", out, "--tables", "xls"), "xls"),
+        (("--plot-format", "gif"), "gif"),
+        (("--format", "xml"), "xml"),
+    ):
+        done = call("packet", "run", path, *options)
+        assert done.exit_code == 1
+        assert word in done.stderr
+    assert [one.name for one in with_others.iterdir()] == ["thesis.tex"]
+
+
+def test_ctrl_c_gives_what_there_is(tmp_path, monkeypatch):
+    steps = []
+
+    def interrupt(*_arguments, **_options):
+        steps.append(1)
+        if len(steps) == 100:
+            raise KeyboardInterrupt
+        return step(*_arguments, **_options)
+
+    step = running.run_with_events
+    monkeypatch.setattr(running, "run_with_events", interrupt)
+    out = tmp_path / "out"
+    done = call("packet", "run", write(tmp_path, stop_when_done=False), "--out", out)
+    assert done.exit_code == 3
+    assert "interrupted" in done.stdout
+    told = json.loads((out / "summary.json").read_text())
+    assert told["simulated_s"] == pytest.approx(99 / 400 * BASIC["duration_s"])
+    assert told["messages_done"] == 4
+
+
+def test_registers_are_read_in_the_firmware_s_own_units(tmp_path):
+    registers = {"rpg_time_reset": 150, "rpg_ai_rate": 50, "rpg_byte_reset": 0}
+    congestion = {"registers": registers, "dcqcn": {"hai_bps": 1e9}}
+    found = load_config(write(tmp_path, model={"congestion": congestion})).model.congestion.dcqcn
+    assert (found.increase_timer_s, found.ai_bps) == (pytest.approx(150e-6), 50e6)
+    assert (found.hai_bps, found.byte_counter_bytes) == (1e9, None)
+    assert found.g == 5 / 1024  # the firmware's default, not the paper's
 
 
 def test_the_file_reaches_the_model(tmp_path):
@@ -144,6 +226,28 @@ def test_a_sweep_resumes_and_shows_its_grid(tmp_path):
     assert files == {p: p.stat().st_mtime_ns for p in out.glob("*.json")}
     assert again[0]["result"]["pause_frames"] > again[1]["result"]["pause_frames"]
     assert "error" in run_point(str(path), {"model.switch.bufer": 1})
+    write(tmp_path, watch=None, seed=2)
+    sweep(path, grid({"model.switch.buffer_bytes": [300000]}), out)
+    assert len(list(out.glob("*.json"))) == 3  # of another file: not the old result again
+
+
+def test_a_sweep_keeps_no_errors_and_says_which_point_failed(tmp_path):
+    path = write(tmp_path, watch=None)
+    out = tmp_path / "sweep"
+    axis = "model.switch.lossless=[3],[3, 9]"
+    done = call("packet", "sweep", path, "--axis", axis, "--out", out, "--workers", 1, "--quiet")
+    assert done.exit_code == 1
+    assert "lossless=[3, 9]: " in done.stderr
+    assert "lossless[1]" in done.stderr
+    assert len(list(out.glob("*.json"))) == 1
+    for options, word in (
+        (("--engine", "slurm"), "slurm"), (("--workers", 0), "workers"),
+    ):  # fmt: skip
+        done = call("packet", "sweep", path, "--axis", "seed=1", "--out", out, *options)
+        assert done.exit_code == 1
+        assert word in done.stderr
+    done = call("packet", "sweep", path, "--axis", "seed=1", "--out", path / "below")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
 
 
 def test_a_sweep_runs_on_a_ray_cluster_of_two_workers(tmp_path):
@@ -152,6 +256,11 @@ def test_a_sweep_runs_on_a_ray_cluster_of_two_workers(tmp_path):
     try:
         points = [Point((("seed", seed),)) for seed in (1, 2, 3)]
         results = sweep(write(tmp_path, watch=None), points, tmp_path / "out", engine="ray")
+        wrong = [Point((("seed", "x"),))]
+        assert (
+            "seed"
+            in sweep(tmp_path / "run.yaml", wrong, tmp_path / "out", engine="ray")[0]["error"]
+        )
         assert [one["changes"]["seed"] for one in results] == [1, 2, 3]
         assert all(one["result"]["messages_done"] == 4 for one in results)
     finally:
@@ -172,3 +281,16 @@ def test_fabric_needs_one_destination(tmp_path):
     done = call("fabric", "run", write(tmp_path), "--record", tmp_path / "rec")
     assert done.exit_code == 0, done.output
     assert list((tmp_path / "rec").iterdir())
+    for options in (("--record", tmp_path / "rec"), ("--stream", "127.0.0.1:1"), ("--pace", -1)):
+        done = call("fabric", "run", write(tmp_path), *options)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("simlab: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_fabric_reports_to_the_end_of_a_run_shorter_than_its_interval(tmp_path):
+    path = write(tmp_path, telemetry={"interval_s": 0.01})
+    done = call("fabric", "run", path, "--record", tmp_path / "rec", "--format", "json")
+    told = json.loads(done.stdout)
+    assert (told["passes"], told["simulated_s"]) == (2, BASIC["duration_s"])
+    assert told["messages_done"] == 1
