@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from collectors.model.errors import ConfigInvalid
+from collectors.text_file import read_text
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=0, le=65535)]
@@ -211,15 +212,7 @@ def read_config(path: Path | None) -> Config:
     """
     if path is None:
         return check_config(Config(), "defaults")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigInvalid(str(path), "read configuration", "it is not UTF-8 text") from error
-    except OSError as error:
-        raise ConfigInvalid(
-            str(path), "read configuration", error.strerror or str(error)
-        ) from error
-    return parse_config(text, str(path))
+    return parse_config(read_text(path, "read configuration"), str(path))
 
 
 def parse_config(text: str, file: str) -> Config:

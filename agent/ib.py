@@ -14,6 +14,7 @@ import typer
 
 from agent import ib_show
 from collectors.model.errors import FabricError
+from collectors.text_file import read_text
 
 if TYPE_CHECKING:
     from collectors.infiniband.discovery import Discovered
@@ -223,9 +224,9 @@ def _subnet(
     from collectors.infiniband.umad import open_umad
 
     try:
-        known = parse_node_names(names.read_text(encoding="utf-8")) if names else {}
+        known = parse_node_names(read_text(names, "read names")) if names else {}
         if file is not None:
-            made, skipped = parse_net(file.read_text(encoding="utf-8"))
+            made, skipped = parse_net(read_text(file, "read topology"))
             for number, text in skipped:
                 print(f"{file}:{number}: skipped: {text}", file=sys.stderr)
             yield Discovered(with_names(made, known) if known else made), None
@@ -262,5 +263,5 @@ def _named(known: Topology, text: str) -> Node:
 
 
 def _host_list(file: str) -> list[str]:
-    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    lines = read_text(Path(file), "read hosts").splitlines()
     return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]

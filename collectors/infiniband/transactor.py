@@ -125,18 +125,9 @@ class Transactor:
         self, path: bytes, attribute: int, modifier: int, done: Done, *, device: object = None
     ) -> None:
         """Ask the node at the end of a directed route."""
-        self._submit(
-            _Request(
-                path if device is None else device,
-                frame.PERMISSIVE_LID,
-                path,
-                frame.CLASS_SMP_DIRECT,
-                attribute,
-                modifier,
-                b"",
-                done,
-            )
-        )
+        of, kind = path if device is None else device, frame.CLASS_SMP_DIRECT
+        lid = frame.PERMISSIVE_LID
+        self._submit(_Request(of, lid, path, kind, attribute, modifier, b"", done))
 
     def smp_lid(self, lid: int, attribute: int, modifier: int, done: Done) -> None:
         """Ask the node of a LID through the forwarding tables."""

@@ -9,9 +9,10 @@ from xml.etree import ElementTree as ET
 
 from collectors.codec.sonic_config import config_of_json, parse_config_db
 from collectors.model.entities import Interface, Netdev, Switch, Wire
-from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
 from collectors.model.yaml_text import parse_yaml
+from collectors.text_file import read_text
 
 # Containerlab kinds that are no switches: everything else is.
 HOST_KINDS: Final = frozenset({"linux", "host", "bridge"})
@@ -114,12 +115,8 @@ def parse_config_db_links(text: str, file: str) -> tuple[Neighbour, ...]:
 
 
 def read_cabling(file: Path) -> tuple[Neighbour, ...]:
-    """Return the links of a file of any of the forms. Raises Unavailable, Malformed."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise Unavailable(str(file), "read cabling", why) from error
+    """Return the links of a file of any of the forms. Raises ConfigInvalid, Malformed."""
+    text = read_text(file, "read cabling")
     start = text.lstrip()[:1]
     if start == "<":
         return parse_minigraph(text, str(file))

@@ -18,6 +18,7 @@ from collectors.model.errors import ConfigInvalid
 from collectors.model.yaml_text import parse_yaml
 from collectors.targets.secret import Secret
 from collectors.targets.tls import Tls
+from collectors.text_file import read_text
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]
@@ -136,12 +137,7 @@ class Inventory(Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_inventory(path: Path) -> Inventory:
     """Return the inventory of a file. Raises ConfigInvalid."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigInvalid(str(path), "read inventory", why) from error
-    return parse_inventory(text, str(path))
+    return parse_inventory(read_text(path, "read inventory"), str(path))
 
 
 def parse_inventory(text: str, file: str) -> Inventory:

@@ -49,6 +49,7 @@ def up(
     With --exec the exit code is the command's.
     """
     from collectors.model.errors import FabricError
+    from collectors.text_file import read_text
     from simlab.ib.lab import IbLab
     from simlab.ib.script import ScriptState, parse_script
 
@@ -58,7 +59,7 @@ def up(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab ends with us
     try:
         made = _topology(topology, nodes)
-        steps = parse_script(script.read_text(encoding="utf-8"), str(script)) if script else []
+        steps = parse_script(read_text(script, "read script"), str(script)) if script else []
         state = ScriptState(steps)
         _say(f"{len(made.nodes)} nodes, {sum(1 for _ in made.links())} links")
         with IbLab(made, manager=manager) as lab:
@@ -89,12 +90,13 @@ def write(
 
 def _topology(text: str, nodes: int) -> Topology:
     from collectors.infiniband.netfile import parse_net
+    from collectors.text_file import read_text
     from simlab.ib.fabrics import parse_topology
 
     file = Path(text)
     if not file.is_file():
         return parse_topology(text, nodes)
-    made, skipped = parse_net(file.read_text(encoding="utf-8"))
+    made, skipped = parse_net(read_text(file, "read topology"))
     for number, line in skipped:
         _say(f"{file}:{number}: skipped: {line}")
     return made

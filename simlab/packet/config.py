@@ -22,6 +22,7 @@ from collectors.model.dcqcn import (
 )
 from collectors.model.errors import ConfigInvalid
 from collectors.model.yaml_text import parse_yaml
+from collectors.text_file import read_text
 from simlab.packet import hpcc_files, topology, workloads
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention
@@ -187,12 +188,7 @@ def load_config(path: Path, *, changes: dict[str, Any] | None = None) -> Plan:
 
     Raises ConfigInvalid naming the file and the key.
     """
-    try:
-        data = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        raise ConfigInvalid(str(path), "read", error.strerror or str(error)) from None
-    except UnicodeDecodeError:
-        raise ConfigInvalid(str(path), "read", "it is not UTF-8 text") from None
+    data = parse_yaml(read_text(path, "read"), str(path))
     if not isinstance(data, dict):
         raise ConfigInvalid(str(path), "YAML", "must be a mapping")
     for key, value in (changes or {}).items():

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, wire_of
-from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
 from collectors.model.yaml_text import parse_yaml
+from collectors.text_file import read_text
 
 HOW: Final = "topology file"
 _DOT: Final = re.compile(r'"([^"]+)"\s*:\s*"([^"]+)"\s*--\s*"([^"]+)"\s*:\s*"([^"]+)"')
@@ -27,12 +28,8 @@ End: TypeAlias = tuple[str, str]
 
 
 def read_cables(path: Path) -> list[tuple[End, End]]:
-    """Return the cables of a file as pairs of ends. Raises Unavailable, Malformed."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(str(path), "read topology file", str(error)) from error
-    return parse_cables(text, str(path))
+    """Return the cables of a file as pairs of ends. Raises ConfigInvalid, Malformed."""
+    return parse_cables(read_text(path, "read topology file"), str(path))
 
 
 def parse_cables(text: str, where: str = HOW) -> list[tuple[End, End]]:

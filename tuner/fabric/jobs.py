@@ -16,10 +16,11 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from collectors.model.entities import Device, Host, Port
-from collectors.model.errors import ConfigInvalid, Malformed, Unavailable
+from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import dscp_of_tclass
 from collectors.model.yaml_text import parse_yaml
+from collectors.text_file import read_text
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST_HOSTS: Final = 1 << 17
@@ -112,12 +113,9 @@ def members(job: Job) -> frozenset[Host | Device | Port]:
 def read_host_lists(path: Path, name: str = "") -> dict[str, tuple[str, ...]]:
     """Return job -> hosts of a file; `parse_host_lists` says which forms it may have.
 
-    Raises Unavailable, Malformed.
+    Raises ConfigInvalid, Malformed.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unavailable(str(path), "read host list", str(error)) from error
+    text = read_text(path, "read host list")
     return parse_host_lists(text, name or path.stem, str(path))
 
 

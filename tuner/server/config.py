@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from collectors.model.errors import ConfigInvalid
 from collectors.model.yaml_text import parse_yaml
+from collectors.text_file import read_text
 from tuner.store.disk import Retention
 from tuner.store.sources import parse_span
 from tuner.store.store import Limits
@@ -83,15 +84,7 @@ def read_config(path: Path | None) -> Config:
     """Return the configuration of a file, the defaults without one. Raises ConfigInvalid."""
     if path is None:
         return Config()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigInvalid(str(path), "read configuration", "it is not UTF-8 text") from error
-    except OSError as error:
-        raise ConfigInvalid(
-            str(path), "read configuration", error.strerror or str(error)
-        ) from error
-    return parse_config(text, str(path))
+    return parse_config(read_text(path, "read configuration"), str(path))
 
 
 def parse_config(text: str, file: str) -> Config:

@@ -7,71 +7,21 @@ import time
 import pytest
 
 from collectors.host.hw_counters import HwCounterCollector
-from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import Unreadable, parse_count
 from collectors.host.netdev import NetdevCollector
 from collectors.host.registry import HOST_COLLECTORS
-from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST, parse_enum, parse_rate, rdma_mtu
+from collectors.host.sysfs import SYSFS, SYSFS_ERRORS, SYSFS_REST, parse_enum, parse_rate
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.counters import delta
-from collectors.model.reading import GapLog
-from simlab.hosts.responder import FakeEthtool, RdmaResponder
 from simlab.hosts.tree import FakeDevice, FakeNetdev, FakePort, write_device, write_netdev
-
-PMA = {
-    "port_xmit_data": 100,
-    "port_rcv_data": 200,
-    "port_xmit_packets": 7,
-    "port_rcv_packets": 8,
-    "port_xmit_wait": 9,
-    "symbol_error": 1,
-    "link_downed": 2,
-    "VL15_dropped": 3,
-}
-GIDS = {
-    0: ("fe80:0000:0000:0000:ba3f:d2ff:fe12:3400", "IB/RoCE v1", "eth0"),
-    1: ("0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "eth0"),
-    2: ("0000:0000:0000:0000:0000:0000:0000:0000", "", ""),
-}
-
-
-def mlx5(name="mlx5_0", **port) -> FakeDevice:
-    return FakeDevice(name, ports=(FakePort(**{"counters": PMA, "gids": GIDS, **port}),))
-
-
-def values(result, kind="port") -> dict[str, float]:
-    """Metric -> value in the metric's unit over all readings of entities of one kind."""
-    return {
-        column.metric: column.to_unit(value)
-        for reading in result.readings
-        if str(reading.entity).startswith(kind)
-        for column, value in reading.values.items()
-    }
-
-
-def reasons(result) -> dict[str, str]:
-    return {gap.what: gap.reason for gap in result.gaps}
-
-
-class NoFrames:
-    def take(self):
-        return []
-
-    def close(self):
-        pass
-
-
-def equipped(host, **changes):
-    return host(
-        open_ethtool=lambda: FakeEthtool({}, {}),
-        open_netlink=lambda _: RdmaResponder(()),
-        open_frames=lambda _: NoFrames(),
-        **changes,
-    )
-
-
-def read(row, context, clock):
-    return row.build(context).read(clock)
+from tests.collectors.host.sysfs_hosts import (
+    PMA,
+    equipped,
+    mlx5,
+    read,
+    reasons,
+    values,
+)
 
 
 def test_s1_one_file_with_einval_costs_only_itself(host, tmp_path, clock, faulty):
@@ -365,69 +315,3 @@ def test_u13_integers_stay_exact():
     for odd in (b"1_000", b"+5", b"0x10", b"\xc2\xb2", b"1e3", b"nan"):
         with pytest.raises(Unreadable):
             parse_count(odd)
-
-
-def test_facts_of_a_roce_port(host, tmp_path, clock):
-    write_device(tmp_path, mlx5(files={}))
-    write_netdev(tmp_path, FakeNetdev("eth0", files={"mtu": "1500"}))
-    facts = read(SYSFS, host(), clock).facts
-    assert [(g.index, g.gid, g.type, g.netdev) for g in facts.gids] == [
-        (0, "fe80::ba3f:d2ff:fe12:3400", "RoCE v1", "eth0"),
-        (1, "::ffff:a00:1", "RoCE v2", "eth0"),
-    ]
-    assert [(s.name, s.value) for s in facts.settings] == [("rdma_mtu_bytes", 1024)]
-    names = {a.name: a.value for a in facts.attributes}
-    assert names["netdev"] == "eth0"
-    assert names["node_guid"] == "b83fd20300123400"
-
-
-@pytest.mark.parametrize(
-    ("mtu", "driver", "size"),
-    [(1500, "rxe", 1024), (1100, "rxe", 512), (1104, "rxe", 1024), (9000, "mlx5", 4096),
-     (4191, "mlx5", 2048), (4192, "mlx5", 4096), (300, "mlx5", None)],
-)  # fmt: skip
-def test_rdma_mtu_is_what_the_interface_leaves(mtu, driver, size):
-    assert rdma_mtu(mtu, driver) == size
-
-
-def test_facts_are_whole_and_not_in_every_pass(host, tmp_path, clock):
-    write_device(tmp_path, mlx5())
-    collector = SYSFS.build(host())
-    assert collector.read(clock).facts is not None
-    clock.turn(5)
-    assert collector.read(clock).facts is None
-    clock.turn(30)
-    assert collector.read(clock).facts is not None
-
-
-def test_rxe_is_found_without_pci_and_by_no_name(host, tmp_path, clock):
-    for index in (1, 2):
-        name, netdev = f"dev{index}", f"h{index}"
-        write_device(tmp_path, FakeDevice(
-            name, "", node_guid=f"0000:0000:0000:000{index}", files={"parent": netdev},
-            ports=(FakePort(hw_counters={"sent_pkts": index}, gids={0: ("fe80::1", "", netdev)}),),
-        ))  # fmt: skip
-        write_netdev(tmp_path, FakeNetdev(netdev, snmp6={"Ip6InCEPkts": index}))
-    context = host(include=("dev2",))
-    (device,) = Inventory(context).devices(clock, GapLog("t"))
-    assert (device.driver, device.ports[0].netdev) == ("rxe", "h2")
-    (reading,) = HwCounterCollector(context).read(clock).readings
-    assert list(reading.values.values()) == [2]
-    (netdev,) = NetdevCollector(context).read(clock).readings
-    assert str(netdev.entity) == "netdev/n1/h2"
-
-
-def test_n6_two_devices_with_one_guid_stay_apart(host, tmp_path, clock):
-    write_device(tmp_path, mlx5("mlx5_0"))
-    second = FakeDevice("mlx5_1", pci_address="0000:17:00.1", ports=(FakePort(counters=PMA),))
-    write_device(tmp_path, second)
-    keys = {reading.entity.device.key for reading in read(SYSFS, host(), clock).readings}
-    assert keys == {"b83fd20300123400", "0000:17:00.1"}
-
-
-def test_n7_odd_bytes_in_texts_become_valid_text(host, tmp_path, clock):
-    home = write_device(tmp_path, mlx5())
-    (home / "board_id").write_bytes(b'MT_\xfd\xbe\0quote"\n')
-    names = {a.name: a.value for a in read(SYSFS, host(), clock).facts.attributes}
-    assert names["board_id"] == 'MT_\ufffd\ufffdquote"'
-    names["board_id"].encode()
