@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from sys import intern
 from typing import Final, TypeVar
 
@@ -29,6 +29,8 @@ from collectors.model.facts import (
     Setting,
     Value,
 )
+from collectors.model.sheets import Sheets
+from collectors.wire.setting_runs import BEGIN, parse_runs
 
 VERSION: Final = 1
 
@@ -124,38 +126,62 @@ def parse_facts(data: bytes) -> Facts:
 
     Raises Malformed where the text is not what `pack_facts` writes, or of another version.
     """
-    try:
-        raw = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed("facts", "parse", str(error), data) from error
-    if raw.version != VERSION:
-        raise Malformed("facts", "parse", f"version {raw.version}, this program knows {VERSION}")
-    return Facts(
-        tuple(
+    read = parse_runs(data)
+    settings: Sequence[Setting]
+    if read is not None:
+        runs, place = read
+        settings, raw = Sheets(runs), _decoded(BEGIN + data[place:], data)
+    else:
+        raw = _decoded(data, data)
+        settings = tuple(
             Setting(
-                _entity(s.entity),
+                entity,
                 intern(s.name),  # of a few hundred words, in millions of rows of a large fabric
                 _value(s.value),
                 intern(s.where),
                 "next_boot" if s.applies == "next_boot" else "running",
             )
-            for s in raw.settings
+            for entity, s in zip(
+                _entities(s.entity for s in raw.settings), raw.settings, strict=True
+            )
+        )
+    devices = _entities(q.device for q in raw.queue_pairs)
+    return Facts(
+        settings,
+        tuple(
+            Attribute(entity, intern(a.name), _value(a.value))
+            for entity, a in zip(
+                _entities(a.entity for a in raw.attributes), raw.attributes, strict=True
+            )
         ),
         tuple(
-            Attribute(_entity(a.entity), intern(a.name), _value(a.value)) for a in raw.attributes
+            Gid(_as(entity, Port), g.index, g.gid, g.type, g.netdev)
+            for entity, g in zip(_entities(g.port for g in raw.gids), raw.gids, strict=True)
         ),
-        tuple(Gid(_port(g.port), g.index, g.gid, g.type, g.netdev) for g in raw.gids),
         tuple(Neighbour(_wire(n.local), _wire(n.remote), n.how) for n in raw.neighbours),
         tuple(
             QueuePairFact(
-                _device(q.device), q.port, q.local_qpn, q.remote_qpn, q.type, q.state, q.pid,
+                _as(entity, Device), q.port, q.local_qpn, q.remote_qpn, q.type, q.state, q.pid,
                 q.process, q.job, q.local_address, q.remote_address, q.udp_source_port, q.tclass,
             )
-            for q in raw.queue_pairs
+            for entity, q in zip(devices, raw.queue_pairs, strict=True)
         ),
         tuple(raw.gaps),
         tuple(raw.versions),
     )  # fmt: skip
+
+
+def _decoded(data: bytes, whole: bytes) -> _Facts:
+    """Return the message of a text; whole: what it is part of, and what an error speaks of."""
+    try:
+        raw = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if data is not whole:
+            return _decoded(whole, whole)
+        raise Malformed("facts", "parse", str(error), data) from error
+    if raw.version != VERSION:
+        raise Malformed("facts", "parse", f"version {raw.version}, this program knows {VERSION}")
+    return raw
 
 
 def map_facts(
@@ -220,6 +246,16 @@ def _entity(pair: list[str]) -> Entity:
     return parse_entity(*pair)
 
 
+def _entities(pairs: Iterable[list[str]]) -> Iterator[Entity]:
+    """Yield the entity of each pair; most come in runs of one."""
+    last: list[str] = []
+    entity: Entity | None = None
+    for pair in pairs:
+        if entity is None or pair != last:
+            last, entity = pair, _entity(pair)
+        yield entity
+
+
 def _as(entity: Entity, kind: type[T]) -> T:
     if not isinstance(entity, kind):
         raise Malformed(str(entity), "parse facts", f"must be a {kind.__name__.lower()}")
@@ -230,14 +266,6 @@ def _as_wire(entity: Entity) -> Wire:
     if not isinstance(entity, (Port, Netdev, Interface)):
         raise Malformed(str(entity), "parse facts", "must be a port, netdev or interface")
     return entity
-
-
-def _port(pair: list[str]) -> Port:
-    return _as(_entity(pair), Port)
-
-
-def _device(pair: list[str]) -> Device:
-    return _as(_entity(pair), Device)
 
 
 def _wire(pair: list[str]) -> Wire:

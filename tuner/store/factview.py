@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from collectors.model.catalogue.settings import fits
@@ -19,7 +19,30 @@ from collectors.model.facts import (
     QueuePairFact,
     Setting,
 )
+from collectors.model.sheets import Row, Sheet, runs_of
 from tuner.store.factbook import FactChange
+
+
+class SettingsOf(Mapping[str, Setting]):
+    """The settings of one entity by name, made when they are looked at."""
+
+    __slots__ = ("_entity", "_rows")
+
+    def __init__(self, entity: Entity, rows: Mapping[str, Row]) -> None:
+        self._entity = entity
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> Setting:
+        return Setting(self._entity, *self._rows[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 class FactView:
@@ -32,14 +55,25 @@ class FactView:
     ) -> None:
         self._current = current
         self._changes = changes
+        self._named: dict[tuple[str, Applies], Mapping[Entity, Setting]] = {}
 
     def settings(self, entity: Entity, applies: Applies = "running") -> Mapping[str, Setting]:
         """Return the settings of an entity by name: those that run, or of the next boot."""
-        return self._settings[applies].get(entity, MappingProxyType({}))
+        found = self._sheets.get(entity)
+        if found is None:
+            return MappingProxyType({})
+        if isinstance(found, Sheet):
+            return SettingsOf(entity, _rows(found, applies))
+        return SettingsOf(
+            entity, {name: row for sheet in found for name, row in _rows(sheet, applies).items()}
+        )
 
     def setting_all(self, name: str, applies: Applies = "running") -> Mapping[Entity, Setting]:
         """Return one setting of every entity that has it."""
-        return self._settings_by_name[applies].get(name, MappingProxyType({}))
+        known = self._named.get((name, applies))
+        if known is None:
+            known = self._named[name, applies] = self._everywhere(name, applies)
+        return known
 
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
@@ -107,38 +141,47 @@ class FactView:
         for agent, _, facts in self._current:
             # What lies at the far end of a cable is not this agent's to read.
             for entity in (
-                *(s.entity for s in facts.settings),
+                *(entity for entity, _ in runs_of(facts.settings)),
                 *(a.entity for a in facts.attributes),
             ):
                 found.setdefault(entity, agent)
         return found
 
     @cached_property
-    def _settings(self) -> dict[Applies, dict[Entity, dict[str, Setting]]]:
-        found: dict[Applies, dict[Entity, dict[str, Setting]]] = {"running": {}, "next_boot": {}}
-        for _, _, facts in self._current:
-            last: tuple[Entity, Applies] | None = None
-            settings: dict[str, Setting] = {}
-            for setting in facts.settings:
-                if not fits(setting.name, setting.value):
-                    continue  # nonsense is unknown, and costs no rule its judgement
-                entity, applies = setting.entity, setting.applies
-                if last is None or entity is not last[0] or applies != last[1]:
-                    last = entity, applies  # most come in runs of one entity
-                    settings = found[applies].setdefault(entity, {})
-                settings[setting.name] = setting
+    def _runs(self) -> list[tuple[Entity, Sheet]]:
+        """All settings, sheet by sheet, in order of the facts."""
+        return [run for _, _, facts in self._current for run in runs_of(facts.settings)]
+
+    @cached_property
+    def _sheets(self) -> dict[Entity, Sheet | list[Sheet]]:
+        """What each entity's settings say: nearly always one sheet."""
+        found: dict[Entity, Sheet | list[Sheet]] = {}
+        for entity, sheet in self._runs:
+            before = found.setdefault(entity, sheet)
+            if isinstance(before, list):
+                before.append(sheet)
+            elif before is not sheet:
+                found[entity] = [before, sheet]
         return found
 
     @cached_property
-    def _settings_by_name(self) -> dict[Applies, dict[str, dict[Entity, Setting]]]:
-        found: dict[Applies, dict[str, dict[Entity, Setting]]] = {"running": {}, "next_boot": {}}
-        for applies, by_entity in self._settings.items():
-            by_name: dict[str, dict[Entity, Setting]] = defaultdict(dict)
-            for entity, settings in by_entity.items():
-                for name, setting in settings.items():
-                    by_name[name][entity] = setting
-            found[applies] = dict(by_name)
+    def _by_sheet(self) -> dict[Sheet, list[int]]:
+        """The runs of each sheet, by their place in `_runs`."""
+        found: dict[Sheet, list[int]] = defaultdict(list)
+        for place, (_, sheet) in enumerate(self._runs):
+            found[sheet].append(place)
         return found
+
+    def _everywhere(self, name: str, applies: Applies) -> dict[Entity, Setting]:
+        """Return one setting of every entity; of several the last holds."""
+        known = [
+            (row, places)
+            for sheet, places in self._by_sheet.items()
+            if (row := _rows(sheet, applies).get(name)) is not None
+        ]
+        told = sorted((place, row) for row, places in known for place in places)
+        runs = self._runs
+        return {(entity := runs[place][0]): Setting(entity, *row) for place, row in told}
 
     @cached_property
     def _attributes(self) -> dict[Entity, dict[str, Attribute]]:
@@ -157,12 +200,15 @@ class FactView:
         return {port: sorted(gids, key=lambda g: g.index) for port, gids in found.items()}
 
 
+@lru_cache(maxsize=1 << 15)
+def _rows(sheet: Sheet, applies: Applies) -> Mapping[str, Row]:
+    """Return the rows of a sheet by name; nonsense is unknown, and costs no rule its judgement."""
+    return {row.name: row for row in sheet.rows if row.applies == applies and fits(*row[:2])}
+
+
 def _entities(facts: Facts) -> Iterator[Entity]:
-    last: Entity | None = None
-    for setting in facts.settings:
-        if setting.entity is not last:
-            last = setting.entity
-            yield last
+    for entity, _ in runs_of(facts.settings):
+        yield entity
     for attribute in facts.attributes:
         yield attribute.entity
     for gid in facts.gids:

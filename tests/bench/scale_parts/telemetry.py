@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from collectors.model.catalogue import interface, rdma, rdma_errors
 from collectors.model.catalogue.registry import CATALOGUE, columns
@@ -159,7 +160,7 @@ def _host_facts(clos: Clos, number: int) -> Facts:
     name, value = changed.get(number, ("", None))
     bad = clos.netdevs(number)[2]
     settings = tuple(
-        replace(setting, value=value)
+        structs.replace(setting, value=value)
         if value is not None and setting.name == name and setting.entity == bad
         else setting
         for setting in facts.settings

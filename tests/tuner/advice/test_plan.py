@@ -1,8 +1,7 @@
 """Plans: order, conflicts that are named, refusals that are named, rings of a roll-out."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from collectors.model.entities import Host, Interface, Netdev, Port, Slot, Switch, queue
 from collectors.model.facts import Attribute
@@ -170,9 +169,10 @@ def test_the_language_by_ports_and_of_hosts():
         telemetry.put(Interface(LEAF, port), "mtu_bytes", 9000)
         rows = telemetry.settings(Interface(LEAF, port)).values()
         assert platform_of(LEAF, rows, ()) == expected
-    rows = [replace(row, where="/sys/class/net/p1/mtu") for row in rows]
+    rows = [structs.replace(row, where="/sys/class/net/p1/mtu") for row in rows]
     assert (
-        platform_of(LEAF, [replace(r, entity=Interface(LEAF, "p1")) for r in rows], ()) == "linux"
+        platform_of(LEAF, [structs.replace(r, entity=Interface(LEAF, "p1")) for r in rows], ())
+        == "linux"
     )
     assert platform_of(Host("h1"), (), ()) == "linux"
 
