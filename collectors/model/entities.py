@@ -216,17 +216,13 @@ def kind_of(entity: Entity) -> str:
 
 def host_of(entity: Entity) -> str | None:
     """Return the name of the host that the entity belongs to, None for switches and links."""
-    match entity:
-        case Host(name):
-            return name
-        case Device(host) | Netdev(host):
-            return host
-        case Port(device) | QueuePair(device):
-            return device.host
-        case Slot(parent):
-            return host_of(parent)
-        case _:
-            return None
+    if isinstance(entity, Slot):
+        entity = entity.parent
+    if isinstance(entity, (Port, QueuePair)):
+        return entity.device.host
+    if isinstance(entity, (Device, Netdev)):
+        return entity.host
+    return entity.name if isinstance(entity, Host) else None
 
 
 def wire_of(entity: Entity) -> Wire | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from collectors.model.entities import (
     Entity,
@@ -27,6 +27,9 @@ from collectors.model.facts import Attribute, Neighbour
 
 _MAC = re.compile(r"(?i)[0-9a-f]{2}([:-]?[0-9a-f]{2}){5}")
 _LANE = re.compile(r"(.*\d)(?:/|s)(\d)")
+
+NAMED = (Switch, Interface, Netdev, Host)
+"""Entities of which attributes tell by what names they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +84,33 @@ class Names:
     hosts: dict[str, str] = field(default_factory=dict)
     netdevs: dict[str, Netdev] = field(default_factory=dict)
     known: set[Wire] = field(default_factory=set)
+    _met: dict[tuple[str, str], Switch | None] = field(default_factory=dict, repr=False)
 
     def wire(self, wire: Wire) -> Wire:
         """Return the entity that a claim means, the claim's own words where nobody knows better."""
         if not isinstance(wire, Interface):
             return wire
-        switch = self._switch(wire.switch)
+        said = wire.switch
+        switch = self._switch(said)
         if switch is not None:
-            named = Interface(switch, wire.name)
+            own = switch.key == said.key and switch.name == said.name
+            named = wire if own else Interface(switch, wire.name)
             if named in self.known:
                 return named
             return self.ports.get((switch, wire.name.lower()), named)
         netdev = self.netdevs.get(_mac(wire.name))
         if netdev is not None:
             return netdev
-        host = self._host(wire.switch)
+        host = self._host(said)
         return Netdev(host, wire.name) if host is not None else wire
 
     def _switch(self, said: Switch) -> Switch | None:
+        words = said.key, said.name
+        if words not in self._met:  # each of its cables asks
+            self._met[words] = self._switch_named(said)
+        return self._met[words]
+
+    def _switch_named(self, said: Switch) -> Switch | None:
         for word in (_mac(said.key), said.name.lower(), _short(said.name), _short(said.key)):
             if word and word in self.switches:
                 return self.switches[word]
@@ -122,17 +134,18 @@ def _names_of_entities(entities: Iterable[Entity]) -> Names:
     names = Names()
     hosts: dict[str, None] = {}
     switches: dict[tuple[str, str], Switch] = {}  # a switch may go by several names
+    last: Switch | None = None
     for entity in entities:
         wire = wire_of(entity)
         if wire is not None:
             names.known.add(wire)
         switch = wire.switch if isinstance(wire, Interface) else entity
         if isinstance(switch, Switch):
-            switches.setdefault((switch.key, switch.name), switch)
-        else:
-            host = host_of(entity)
-            if host is not None:
-                hosts.setdefault(host)
+            if switch is not last:  # its interfaces come in runs
+                last = switch
+                switches.setdefault((switch.key, switch.name), switch)
+        elif (host := host_of(entity)) is not None:
+            hosts.setdefault(host)
     for host in hosts:
         names.hosts.setdefault(host.lower(), host)
         names.hosts.setdefault(_short(host), host)
@@ -165,10 +178,12 @@ def names_of(entities: Iterable[Entity], attributes: Iterable[Attribute]) -> Nam
 
 def resolve(neighbours: Iterable[Neighbour], names: Names) -> tuple[Neighbour, ...]:
     """Return the claims with every end as the entity that it means."""
-    return tuple(
-        replace(claim, local=names.wire(claim.local), remote=names.wire(claim.remote))
-        for claim in neighbours
-    )
+    found = []
+    for claim in neighbours:
+        local, remote = names.wire(claim.local), names.wire(claim.remote)
+        same = local is claim.local and remote is claim.remote
+        found.append(claim if same else Neighbour(local, remote, claim.how))
+    return tuple(found)
 
 
 def join(neighbours: Iterable[Neighbour], names: Names) -> Topology:

@@ -101,6 +101,10 @@ class FakeTelemetry:
     def known_entities(self):
         return list(dict.fromkeys([*self.known, *self.set_to]))
 
+    def known_owners(self):
+        owners = (e.parent if isinstance(e, Slot) else e for e in self.known_entities())
+        return list(dict.fromkeys(owners))
+
 
 @dataclass
 class Lab:

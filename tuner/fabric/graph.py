@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Final, Protocol
 
 from collectors.model.entities import (
     Device,
@@ -20,11 +21,11 @@ from collectors.model.entities import (
     Wire,
     display,
     host_of,
-    link,
-    wire_of,
 )
 from collectors.model.facts import Attribute, Neighbour
-from collectors.model.topology import names_of, resolve
+from collectors.model.topology import NAMED, Names, names_of, resolve
+
+_WIRES: Final = (Port, Netdev, Interface)
 
 
 class Facts(Protocol):
@@ -33,8 +34,8 @@ class Facts(Protocol):
     def neighbours(self) -> Sequence[Neighbour]:
         """Return the links as their ends saw them."""
 
-    def known_entities(self) -> Iterable[Entity]:
-        """Return every entity that readings or facts speak of."""
+    def known_owners(self) -> Sequence[Entity]:
+        """Return every entity that readings or facts speak of; of a slot what it is part of."""
 
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
@@ -85,9 +86,17 @@ class Fabric:
 
     def links(self) -> list[Link]:
         """Return every cable once."""
-        return list(
-            {str(made): made for made in (link(a, b) for a, b in self.peers.items())}.values()
-        )
+        return list(self._links)
+
+    @cached_property
+    def _links(self) -> tuple[Link, ...]:
+        # As `link()` does, yet by the order that the wires are in: no names are written again.
+        rank = {wire: place for place, wire in enumerate(self.wires)}
+        once: dict[Wire, Link] = {}
+        for a, b in self.peers.items():
+            if b not in once:
+                once[a] = Link(a, b) if rank[a] <= rank[b] else Link(b, a)
+        return tuple(once.values())
 
     def on_switch(self, interface: Interface) -> list[Interface]:
         """Return the interfaces of the same switch."""
@@ -100,50 +109,55 @@ class Fabric:
 
 def build_fabric(facts: Facts, cables: Iterable[Neighbour] = ()) -> Fabric:
     """Return the fabric of a window's facts. cables: more claims, as of a topology file."""
-    ports: dict[Port, None] = {}
-    wires: dict[Wire, None] = {}
-    entities = list(facts.known_entities())
-    for entity in entities:
-        wire = wire_of(entity)
-        if isinstance(wire, Port):
-            ports.setdefault(wire)
-        if wire is not None:
-            wires.setdefault(wire)
+    owners = facts.known_owners()
+    wires: dict[Wire, None] = {owner: None for owner in owners if isinstance(owner, _WIRES)}
+    ports = [wire for wire in wires if isinstance(wire, Port)]
     netdevs = {port: netdev for port in ports if (netdev := _netdev(facts, port)) is not None}
-    said: dict[Wire, list[Neighbour]] = {}
-    for neighbour in resolved(facts, cables, entities):
-        back = Neighbour(neighbour.remote, neighbour.local, neighbour.how)
-        said.setdefault(neighbour.local, []).append(neighbour)
-        said.setdefault(neighbour.remote, []).append(back)
+    claims = resolved(facts, cables)
     peers: dict[Wire, Wire] = {}
-    conflicts = []
-    for wire, claims in said.items():
-        wires.setdefault(wire)
-        remotes = dict.fromkeys(claim.remote for claim in claims)
-        if len(remotes) == 1:
-            peers[wire] = claims[0].remote
-        else:
-            conflicts.append(Conflict(wire, tuple(claims)))
-    # A cable of which one end is in dispute is no cable to reason on.
-    disputed = {conflict.wire for conflict in conflicts}
-    peers = {a: b for a, b in peers.items() if b not in disputed}
+    disputed: set[Wire] = set()
+    for claim in claims:
+        local, remote = claim.local, claim.remote
+        if peers.setdefault(local, remote) != remote:
+            disputed.add(local)
+        if peers.setdefault(remote, local) != local:
+            disputed.add(remote)
+    wires.update(dict.fromkeys(peers))
+    conflicts = _conflicts(claims, disputed) if disputed else ()
+    if disputed:  # a cable of which one end is in dispute is no cable to reason on
+        peers = {a: b for a, b in peers.items() if a not in disputed and b not in disputed}
+    ordered = tuple(sorted(wires, key=str))
     return Fabric(
         peers,
         netdevs,
-        tuple(sorted(ports, key=str)),
-        tuple(sorted(wires, key=str)),
-        tuple(conflicts),
+        tuple(wire for wire in ordered if isinstance(wire, Port)),
+        ordered,
+        conflicts,
         {netdev: port for port, netdev in netdevs.items()},
     )
 
 
-def resolved(
-    facts: Facts, cables: Iterable[Neighbour] = (), entities: Sequence[Entity] | None = None
-) -> Sequence[Neighbour]:
+def _conflicts(claims: Iterable[Neighbour], disputed: set[Wire]) -> tuple[Conflict, ...]:
+    said: dict[Wire, list[Neighbour]] = {}
+    for claim in claims:
+        if claim.local in disputed:
+            said.setdefault(claim.local, []).append(claim)
+        if claim.remote in disputed:
+            back = Neighbour(claim.remote, claim.local, claim.how)
+            said.setdefault(claim.remote, []).append(back)
+    return tuple(Conflict(wire, tuple(rows)) for wire, rows in said.items())
+
+
+def resolved(facts: Facts, cables: Iterable[Neighbour] = ()) -> Sequence[Neighbour]:
     """Return the links as their ends saw them, every end as the entity that it means."""
-    known = list(facts.known_entities()) if entities is None else entities
-    attributes = (row for entity in known for row in facts.attributes(entity).values())
-    return resolve((*facts.neighbours(), *cables), names_of(known, attributes))
+    return resolve((*facts.neighbours(), *cables), names_in(facts))
+
+
+def names_in(facts: Facts) -> Names:
+    """Return the names that the entities of a window go by."""
+    owners = facts.known_owners()
+    named = (owner for owner in owners if isinstance(owner, NAMED))
+    return names_of(owners, (row for owner in named for row in facts.attributes(owner).values()))
 
 
 def devices_of(fabric: Fabric, host: str) -> list[Device]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from collectors.model.entities import Entity, Host, Port, display
-from collectors.model.topology import join, names_of
-from tuner.fabric.graph import Fabric, Facts
+from collectors.model.topology import join
+from tuner.fabric.graph import Fabric, Facts, names_in
 
 Kind: TypeAlias = Literal["one end", "unknown device", "uncabled port", "host without links"]
 
@@ -29,9 +29,7 @@ class Hole:
 
 def holes_of(facts: Facts, fabric: Fabric) -> list[Hole]:
     """Return the holes of a window's facts, by kind."""
-    entities = list(facts.known_entities())
-    attributes = [row for entity in entities for row in facts.attributes(entity).values()]
-    topology = join(facts.neighbours(), names_of(entities, attributes))
+    topology = join(facts.neighbours(), names_in(facts))
     found = [
         Hole("one end", claim.local, f"sees {display(claim.remote)}, which does not see it")
         for claim in topology.one_sided

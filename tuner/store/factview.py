@@ -210,7 +210,9 @@ def _entities(facts: Facts) -> Iterator[Entity]:
     for entity, _ in runs_of(facts.settings):
         yield entity
     for attribute in facts.attributes:
-        yield attribute.entity
+        if attribute.entity is not last:
+            last = attribute.entity
+            yield last
     for gid in facts.gids:
         yield gid.port
     for neighbour in facts.neighbours:

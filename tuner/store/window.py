@@ -8,7 +8,8 @@ two readings, the first with one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from collectors.model.entities import Entity
+from collectors.model.entities import Entity, Slot
 from collectors.model.facts import Facts
 from collectors.model.metric import Column
 from tuner.store.arithmetic import Floats, Ints, Values, deltas, rules_of
@@ -109,11 +110,11 @@ class Window(FactView):
 
     def known_entities(self) -> Sequence[Entity]:
         """Return every entity that readings or facts of the window speak of."""
-        numbers = np.unique(np.concatenate([[], *(panel.entity for panel in self._panels)]))
-        seen = dict.fromkeys(self._entities[number] for number in numbers.astype(int).tolist())
-        for entity in self.fact_entities():
-            seen.setdefault(entity)
-        return tuple(seen)
+        return self._known
+
+    def known_owners(self) -> Sequence[Entity]:
+        """Return the same with what a slot is part of in its place: hosts, ports, switches..."""
+        return self._owners
 
     def agent_of(self, entity: Entity) -> str | None:
         """Return the agent that reads an entity, None where only facts or nobody speaks of it."""
@@ -189,6 +190,27 @@ class Window(FactView):
         grown, seconds = steps(series)
         known = seconds > 0
         return series.at_ns[1:][known], grown[known] / seconds[known]
+
+    @cached_property
+    def _known(self) -> tuple[Entity, ...]:
+        return tuple(dict.fromkeys((*self._read, *self.fact_entities())))
+
+    @cached_property
+    def _owners(self) -> tuple[Entity, ...]:
+        found: dict[Entity, None] = {}
+        last: Entity | None = None
+        for entity in itertools.chain(self._read, self.fact_entities()):
+            owner = entity.parent if isinstance(entity, Slot) else entity
+            if owner is not last:  # most come in runs of one port
+                last = owner
+                found.setdefault(owner)
+        return tuple(found)
+
+    @property
+    def _read(self) -> Iterator[Entity]:
+        """The entities that readings speak of, each once."""
+        numbers = np.unique(np.concatenate([[], *(panel.entity for panel in self._panels)]))
+        return map(self._entities.__getitem__, numbers.astype(int).tolist())
 
     @cached_property
     def _panels(self) -> list[Panel]:
