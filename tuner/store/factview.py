@@ -209,8 +209,9 @@ def _rows(sheet: Sheet, applies: Applies) -> Mapping[str, Row]:
 def _entities(facts: Facts) -> Iterator[Entity]:
     for entity, _ in runs_of(facts.settings):
         yield entity
+    last: Entity | None = None
     for attribute in facts.attributes:
-        if attribute.entity is not last:
+        if attribute.entity is not last:  # most come in runs of one entity
             last = attribute.entity
             yield last
     for gid in facts.gids:
