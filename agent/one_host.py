@@ -28,7 +28,7 @@ class Growth:
     @property
     def rate(self) -> float:
         """Growth per second."""
-        return self.total / self.seconds if self.seconds else 0.0
+        return self.total / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class OneHost:
         return [entity for name, entity in self._raw if name == metric]
 
     def growth(self, metric: str, entity: Entity) -> Growth | None:
-        """Return how a counter grew, None where it was read less than twice."""
+        """Return how a counter grew, None where it was not read twice at different times."""
         samples = self._raw.get((metric, entity), [])
         if len(samples) < 2:
             return None
@@ -104,7 +104,38 @@ class OneHost:
             saturated = saturated or step.event == "saturated"
         first, last = samples[0], samples[-1]
         seconds = (last.mono_ns - first.mono_ns) / 1e9
+        if seconds <= 0:
+            return None
         return Growth(total, seconds, len(samples), first.at_ns, last.at_ns, resets, saturated)
+
+    def counted(self, metric: str) -> bool:
+        """Tell whether it is known of any entity how this counter grew."""
+        return any(self.growth(metric, entity) for entity in self.entities(metric))
+
+    def growing(
+        self, metric: str, least: float | None = None, *, or_saturated: bool = False
+    ) -> Mapping[Entity, Growth]:
+        """Return the growth only where it is `least` or more; without `least`, more than nothing.
+
+        or_saturated: counters that stand at their maximum, too.
+        """
+        return {
+            entity: growth
+            for entity in self.entities(metric)
+            if (growth := self.growth(metric, entity)) is not None
+            and (
+                (growth.total > 0 if least is None else growth.total >= least)
+                or (or_saturated and growth.saturated)
+            )
+        }
+
+    def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
+        """Return the newest values only where they are not this one."""
+        return {
+            entity: seen
+            for entity in self.entities(metric)
+            if (seen := self.latest(metric, entity)) is not None and seen.value != value
+        }
 
     def latest(self, metric: str, entity: Entity) -> Sample | None:
         """Return the newest value."""

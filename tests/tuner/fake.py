@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from collectors.model.entities import Device, Interface, Netdev, Port, Slot, Switch, queue
 from collectors.model.facts import Attribute, Neighbour, Setting
 from collectors.model.metric import Metric
 from tuner.fabric.graph import Fabric, build_fabric
+from tuner.store.growths import GrowthTable
 
 SECONDS = 30.0
 SINCE = 1_800_000_000_000_000_000
@@ -64,6 +67,34 @@ class FakeTelemetry:
 
     def growth_all(self, metric):
         return self.grown.get(metric, {})
+
+    def counted(self, metric):
+        return bool(self.growth_all(metric))
+
+    def growing(self, metric, least=None, *, or_saturated=False):
+        return {
+            entity: growth
+            for entity, growth in self.growth_all(metric).items()
+            if (growth.total > 0 if least is None else growth.total >= least)
+            or (or_saturated and growth.saturated)
+        }
+
+    def growth_table(self, metric):
+        grown = {e: growth for e, growth in self.growth_all(metric).items() if growth.seconds > 0}
+        number = {entity: n for n, entity in enumerate(self.everything())}
+        total = np.array([growth.total for growth in grown.values()], np.float64)
+        seconds = np.array([growth.seconds for growth in grown.values()], np.float64)
+        saturated = np.array([growth.saturated for growth in grown.values()], np.bool_)
+        numbers = np.array([number[entity] for entity in grown], np.int64)
+        return GrowthTable(numbers, total, seconds, total / seconds, saturated)
+
+    def everything(self):
+        return list(
+            dict.fromkeys(e for of in (self.grown, self.seen) for m in of.values() for e in m)
+        )
+
+    def unlike(self, metric, value):
+        return {e: seen for e, seen in self.latest_all(metric).items() if seen.value != value}
 
     def latest(self, metric, entity):
         return self.seen.get(metric, {}).get(entity)

@@ -70,8 +70,8 @@ def lossless_drops(telemetry: Telemetry) -> Mapping[Switch, Drops]:
             ((interface.QUEUE_DROPS,), False),
         ):
             for metric in metrics:
-                for entity, growth in telemetry.growth_all(metric.name).items():
-                    if growth.total <= 0 or not isinstance(entity, Slot):
+                for entity, growth in telemetry.growing(metric.name).items():
+                    if not isinstance(entity, Slot):
                         continue
                     place = entity.parent
                     if entity.index not in lossless or not isinstance(place, Interface):
@@ -89,19 +89,16 @@ def lossless_drops(telemetry: Telemetry) -> Mapping[Switch, Drops]:
 def are_counted(telemetry: Telemetry) -> bool:
     """Tell whether any switch counts drops by queue or priority group."""
     return any(
-        telemetry.growth_all(metric.name) for metric in (interface.QUEUE_DROPS, switch.GROUP_DROPS)
+        telemetry.counted(metric.name) for metric in (interface.QUEUE_DROPS, switch.GROUP_DROPS)
     )
 
 
 def drops_at_all(telemetry: Telemetry) -> bool | None:
     """Tell whether anything is dropped or damaged; None unless queues, groups and links count."""
-    counted = [
-        telemetry.growth_all(metric.name).values()
-        for metric in (interface.QUEUE_DROPS, switch.GROUP_DROPS, interface.RX_ERRORS)
-    ]
-    if any(growth.total > 0 for grown in counted for growth in grown):
+    kinds = (interface.QUEUE_DROPS, switch.GROUP_DROPS, interface.RX_ERRORS)
+    if any(telemetry.growing(metric.name) for metric in kinds):
         return True
-    return False if all(counted) else None
+    return False if all(telemetry.counted(metric.name) for metric in kinds) else None
 
 
 def losses_behind(place: Entity) -> list[tuple[str, Entity]]:

@@ -108,6 +108,15 @@ def beside_the_point(rule: AnyRule) -> Verdict:
     return Verdict(rule.id, "not_applicable")
 
 
+def both_counted(telemetry: HostTelemetry, one: Metric, other: Metric) -> bool:
+    """Tell whether any entity has the growth of both counters."""
+    return any(
+        telemetry.growth(one.name, entity) is not None
+        and telemetry.growth(other.name, entity) is not None
+        for entity in telemetry.entities(one.name)
+    )
+
+
 def counted(telemetry: HostTelemetry, metrics: Iterable[Metric], entity: Entity) -> float | None:
     """Return the sum of several counters' growth, None where none of them is known."""
     grown = [telemetry.growth(metric.name, entity) for metric in metrics]

@@ -7,10 +7,14 @@ doctor knows of its own host, which is why rules under `host/` can run in both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from collectors.model.entities import Entity, Link, Netdev, Port, Wire
 from collectors.model.facts import Attribute, Gap, Gid, Neighbour, QueuePairFact, Setting
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Growing(Protocol):
@@ -61,8 +65,32 @@ class Seen(Protocol):
         """Wall clock of the reading."""
 
 
+class Table(Protocol):
+    """How one counter grew at many entities: arrays of shape (n,), in the metric's unit."""
+
+    @property
+    def number(self) -> NDArray[np.int64]:
+        """Number of the entity, as `Telemetry.everything` counts."""
+
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """Growth."""
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Measured time, more than 0."""
+
+    @property
+    def rate(self) -> NDArray[np.float64]:
+        """Growth per second."""
+
+
 class HostTelemetry(Protocol):
-    """What is known of entities; None and empty mean unknown, never zero."""
+    """What is known of entities; None and empty mean unknown, never zero.
+
+    A fabric has hundred thousands of counters of which nearly none matters to a rule: it asks
+    for those that do (`growing`, `unlike`) and not for all to look through them.
+    """
 
     @property
     def since_ns(self) -> int:
@@ -78,8 +106,22 @@ class HostTelemetry(Protocol):
     def growth(self, metric: str, entity: Entity) -> Growing | None:
         """Return how a counter grew, None where it was read less than twice."""
 
+    def counted(self, metric: str) -> bool:
+        """Tell whether it is known of any entity how this counter grew."""
+
+    def growing(
+        self, metric: str, least: float | None = None, *, or_saturated: bool = False
+    ) -> Mapping[Entity, Growing]:
+        """Return the growth only where it is `least` or more; without `least`, more than nothing.
+
+        or_saturated: counters that stand at their maximum, too, for their growth is a lower bound.
+        """
+
     def latest(self, metric: str, entity: Entity) -> Seen | None:
         """Return the newest value."""
+
+    def unlike(self, metric: str, value: float) -> Mapping[Entity, Seen]:
+        """Return the newest values only where they are not this one."""
 
     def settings(self, entity: Entity) -> Mapping[str, Setting]:
         """Return the running settings of an entity by name."""
@@ -102,6 +144,12 @@ class Telemetry(HostTelemetry, Protocol):
 
     def growth_all(self, metric: str) -> Mapping[Entity, Growing]:
         """Return how a counter grew at every entity that has it."""
+
+    def growth_table(self, metric: str) -> Table:
+        """Return the same as arrays."""
+
+    def everything(self) -> Sequence[Entity]:
+        """Return the entities by number, as tables count them."""
 
     def latest_all(self, metric: str) -> Mapping[Entity, Seen]:
         """Return the newest value at every entity that has it."""

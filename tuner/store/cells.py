@@ -121,9 +121,14 @@ class Chosen:
         return {entity: place for place, entity in enumerate(self.entity.tolist())}
 
     @cached_property
-    def scale(self) -> Floats:
-        """What turns native values into the metric's unit."""
-        return np.array([float(column.scale) for column in self.columns])[self.column]
+    def numerator(self) -> Floats:
+        """What native values are multiplied by, and then divided, to be in the metric's unit."""
+        return np.array([float(column.scale.numerator) for column in self.columns])[self.column]
+
+    @cached_property
+    def denominator(self) -> Floats:
+        """See `numerator`."""
+        return np.array([float(column.scale.denominator) for column in self.columns])[self.column]
 
     def only(self, places: Bools) -> Chosen:
         """Return some of the cells."""

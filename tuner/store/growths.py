@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
-from tuner.store.arithmetic import Bools, Floats, Values
+from tuner.store.arithmetic import Bools, Floats, Ints, Values
 from tuner.store.cells import Cells, Chosen
 
 
@@ -38,9 +38,12 @@ class Growth(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class GrowthTable:
-    """Growth of one metric at many entities as arrays, in metric units, for statistics."""
+    """Growth of one metric at many entities as arrays of shape (n,), in metric units.
 
-    entities: tuple[Entity, ...]
+    number: of the entity, as `Window.everything` counts.
+    """
+
+    number: Ints
     total: Floats
     seconds: Floats
     rate: Floats
@@ -99,9 +102,32 @@ class GrowthMap(Mapping[Entity, Growth]):
 
     def table(self) -> GrowthTable:
         """Return all of it as arrays."""
-        seconds = self._rows["seconds"]
-        total = self._rows["rough"] * self._chosen.scale
-        return GrowthTable(tuple(self), total, seconds, total / seconds, self._rows["saturated"])
+        seconds, total = self._ask("seconds"), self._rough_totals()
+        saturated = self._ask("saturated")
+        return GrowthTable(self._chosen.entity, total, seconds, total / seconds, saturated)
+
+    def growing(self, least: float | None, *, or_saturated: bool) -> dict[Entity, Growth]:
+        """Return those that grew by `least` or more (None: at all), or stand at their maximum."""
+        rough = self._rough_totals()
+        # A total in floats may err by its last digits; which ones count, the exact totals say.
+        places = rough > 0 if least is None else rough >= least - abs(least) * 1e-9
+        if or_saturated:
+            places |= self._ask("saturated")
+        if not places.any():
+            return {}
+        few = GrowthMap(
+            self._metric, self._chosen.only(places), self._tables, self._entities, self._id_of
+        )
+        return {
+            entity: growth
+            for entity, growth in few.items()
+            if (growth.total > 0 if least is None else growth.total >= least)
+            or (or_saturated and growth.saturated)
+        }
+
+    def _rough_totals(self) -> Floats:
+        chosen = self._chosen
+        return self._ask("rough") * chosen.numerator / chosen.denominator
 
     def every(self) -> Iterator[Growth]:
         """Yield all growths, in the order of the entities."""

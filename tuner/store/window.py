@@ -147,9 +147,26 @@ class Window(FactView):
         """Return how a counter grew at every entity that has two readings of it."""
         return self._growth_map(metric)
 
+    def counted(self, metric: str) -> bool:
+        """Tell whether it is known of any entity how this counter grew."""
+        return len(self._growth_map(metric)) > 0
+
+    def growing(
+        self, metric: str, least: float | None = None, *, or_saturated: bool = False
+    ) -> Mapping[Entity, Growth]:
+        """Return the growth only where it is `least` or more; without `least`, more than nothing.
+
+        or_saturated: counters that stand at their maximum, too, for their growth is a lower bound.
+        """
+        return self._growth_map(metric).growing(least, or_saturated=or_saturated)
+
     def growth_table(self, metric: str) -> GrowthTable:
-        """Return the same as arrays."""
+        """Return how a counter grew at every entity that has two readings of it, as arrays."""
         return self._growth_map(metric).table()
+
+    def everything(self) -> Sequence[Entity]:
+        """Return the entities by number, as tables count them."""
+        return self._entities
 
     def latest(self, metric: str, entity: Entity) -> Sample | None:
         """Return the newest value of a metric of an entity."""
@@ -167,6 +184,18 @@ class Window(FactView):
                 for place, number in enumerate(chosen.entity.tolist())
             }
         return found
+
+    def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
+        """Return the newest values only where they are not this one."""
+        chosen = self._choice(metric)
+        newest = np.zeros(len(chosen.cell))
+        for table, places in zip(self._tables, (~chosen.is_float, chosen.is_float), strict=True):
+            newest[places] = table.newest[0][chosen.cell[places]]
+        unlike = newest * chosen.numerator / chosen.denominator != value
+        return {
+            self._entities[chosen.entity[place]]: self._sample(chosen, place)
+            for place in np.flatnonzero(unlike).tolist()
+        }
 
     def highest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the highest value of a metric within the window, at every entity that has it."""

@@ -20,32 +20,37 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Find interfaces whose blocks cannot be corrected, or need much correction."""
     seen: dict[Entity, list[Evidence]] = {}
     lost: set[Entity] = set()
-    judged = False
     for metric in _LOST:
-        for entity in telemetry.entities(metric.name):
-            growth = telemetry.growth(metric.name, entity)
-            if growth is None or growth.seconds <= 0:
-                continue
-            judged = True
-            if growth.total >= MIN_LOST and growth.rate * 3600 >= MIN_LOST:
+        for entity, growth in telemetry.growing(metric.name, MIN_LOST).items():
+            if growth.rate * 3600 >= MIN_LOST:
                 lost.add(entity)
                 limit = f"< {MIN_LOST}/h"
                 seen.setdefault(entity, []).append(grew(metric, entity, growth, limit))
-    for entity in telemetry.entities(ethernet.CORRECTED_BITS.name):
-        bits = telemetry.growth(ethernet.CORRECTED_BITS.name, entity)
+    for entity, bits in telemetry.growing(ethernet.CORRECTED_BITS.name, MIN_BITS).items():
         received = telemetry.growth(ethernet.RX_PHY_BYTES.name, entity)
-        if bits is None or received is None or received.total <= 0:
+        if received is None or received.total <= 0:
             continue
-        judged = True
         ratio = bits.total / (8 * received.total)
-        if bits.total >= MIN_BITS and ratio >= RAW_BER:
+        if ratio >= RAW_BER:
             limit = f"bit error rate {ratio:.1e}, < {RAW_BER:g}"
             seen.setdefault(entity, []).append(grew(ethernet.CORRECTED_BITS, entity, bits, limit))
     findings = [
         _finding(rule, entity, items, lost=entity in lost) for entity, items in seen.items()
     ]
+    judged = any(telemetry.counted(metric.name) for metric in _LOST) or _rated(telemetry)
     missing = () if judged else ("error correction counters of an interface",)
     return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _rated(telemetry: HostTelemetry) -> bool:
+    """Tell whether the bit error rate of any interface is known."""
+    of_bits, of_bytes = ethernet.CORRECTED_BITS.name, ethernet.RX_PHY_BYTES.name
+    return any(
+        telemetry.growth(of_bits, entity) is not None
+        and (received := telemetry.growth(of_bytes, entity)) is not None
+        and received.total > 0
+        for entity in telemetry.entities(of_bits)
+    )
 
 
 def _finding(rule: HostRule, entity: Entity, evidence: list[Evidence], *, lost: bool) -> Finding:

@@ -15,6 +15,7 @@ DISABLED: Final = 3  # physical state of a port that somebody switched off
 MIN_FLAPS: Final = 2
 UP: Final = 1
 _DOWN_AT: Final = ((interface.CARRIER, (0,)), (interface.OPER_STATE, (2, 7)))
+_STATES: Final = (rdma.STATE, *(metric for metric, _ in _DOWN_AT))
 _FLAPS: Final = (rdma.LINK_DOWNED, interface.CARRIER_DOWN, ethernet.LINK_DOWN_PHY)
 _WAS_UP: Final = (interface.TX_BYTES, interface.RX_BYTES)
 _EFFECTS: Final = ("loss-on-path", "lossy-cable", "ack-timeouts", "link-down", "queue-drops")
@@ -23,21 +24,15 @@ _EFFECTS: Final = ("loss-on-path", "lossy-cable", "ack-timeouts", "link-down", "
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Find ports that are not active and links that went down in the span."""
     findings: list[Finding] = []
-    judged = False
-    for port in telemetry.entities(rdma.STATE.name):
-        seen = telemetry.latest(rdma.STATE.name, port)
-        if seen is None:
-            continue
-        judged = True
+    judged = any(telemetry.entities(metric.name) for metric in _STATES) or any(
+        telemetry.counted(metric.name) for metric in _FLAPS
+    )
+    for port, seen in telemetry.unlike(rdma.STATE.name, ACTIVE).items():
         physical = telemetry.latest(rdma.PHYSICAL_STATE.name, port)
-        if seen.value != ACTIVE and not (physical and physical.value == DISABLED):
+        if not (physical and physical.value == DISABLED):
             findings.append(_down(rule, port, seen.value, seen.at_ns))
     for metric, down in _DOWN_AT:
-        for entity in telemetry.entities(metric.name):
-            seen = telemetry.latest(metric.name, entity)
-            if seen is None:
-                continue
-            judged = True
+        for entity, seen in telemetry.unlike(metric.name, UP).items():
             if seen.value in down and _in_use(telemetry, entity):
                 evidence = Evidence(
                     metric.name, entity, seen.value, "id", f"{UP} (up)", seen.at_ns, seen.at_ns
@@ -45,15 +40,10 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 summary = f"the link of {display(entity)} is down"
                 findings.append(_lost(rule, entity, summary, evidence))
     for metric in _FLAPS:
-        for entity in telemetry.entities(metric.name):
-            growth = telemetry.growth(metric.name, entity)
-            if growth is None:
-                continue
-            judged = True
-            if growth.total >= MIN_FLAPS:
-                summary = f"the link of {display(entity)} went down {growth.total:.0f} times"
-                evidence = grew(metric, entity, growth, f"< {MIN_FLAPS}")
-                findings.append(_lost(rule, entity, summary, evidence))
+        for entity, growth in telemetry.growing(metric.name, MIN_FLAPS).items():
+            summary = f"the link of {display(entity)} went down {growth.total:.0f} times"
+            evidence = grew(metric, entity, growth, f"< {MIN_FLAPS}")
+            findings.append(_lost(rule, entity, summary, evidence))
     once = {finding.subject: finding for finding in reversed(findings)}
     missing = () if judged else ("state or link-down counter of a port",)
     return verdict(rule, once.values(), judged=judged, missing=missing)

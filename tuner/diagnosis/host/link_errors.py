@@ -34,11 +34,9 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     worst: dict[Entity, tuple[float, list[Evidence]]] = {}
     judged = False
     for metric, limit in _LIMITS:
-        for entity in telemetry.entities(metric.name):
-            growth = telemetry.growth(metric.name, entity)
-            if growth is None or growth.seconds <= 0:
-                continue
-            judged = True
+        judged = judged or telemetry.counted(metric.name)
+        grown = telemetry.growing(metric.name, MIN_EVENTS, or_saturated=True)
+        for entity, growth in grown.items():
             hourly = growth.rate * 3600
             pegged = growth.saturated and growth.total == 0
             if not pegged and (growth.total < MIN_EVENTS or hourly < limit):

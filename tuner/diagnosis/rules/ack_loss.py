@@ -10,7 +10,7 @@ from tuner.diagnosis.connections import senders_by_receiver
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.lossless import drops_at_all
 from tuner.diagnosis.place import cable_of, names
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, both_counted, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
 
 MIN_EVENTS: Final = 20
@@ -22,19 +22,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if drops_at_all(telemetry) is False:
         # Where everything that loses packets is counted and nothing did, answers come late.
         return verdict(rule, (), judged=True)
-    duplicates = telemetry.growth_all(rdma.DUPLICATE_RX.name)
-    gaps = telemetry.growth_all(rdma.OUT_OF_SEQUENCE_RX.name)
     findings = []
-    judged = False
-    for port, twice in duplicates.items():
-        gap = gaps.get(port)
-        if not isinstance(port, Port) or gap is None:
-            continue
-        judged = True
-        if twice.total >= MIN_EVENTS and gap.total <= FEW * twice.total:
+    for port, twice in telemetry.growing(rdma.DUPLICATE_RX.name, MIN_EVENTS).items():
+        gap = telemetry.growth(rdma.OUT_OF_SEQUENCE_RX.name, port)
+        if isinstance(port, Port) and gap is not None and gap.total <= FEW * twice.total:
             finding = _finding(rule, telemetry, fabric, port, twice, gap)
             if finding is not None:
                 findings.append(finding)
+    judged = both_counted(telemetry, rdma.DUPLICATE_RX, rdma.OUT_OF_SEQUENCE_RX)
     missing = () if judged else ("duplicate requests and packets out of order of a port",)
     return verdict(rule, findings, judged=judged, missing=missing)
 

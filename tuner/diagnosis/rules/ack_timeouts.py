@@ -24,13 +24,11 @@ SILENT: Final = 1e-4  # of line rate: a peer that sends less does not answer
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find requesters with timeouts and without NAKs, and the peer that they have in common."""
-    counted = telemetry.growth_all(rdma.ACK_TIMEOUTS.name)
+    counted = telemetry.counted(rdma.ACK_TIMEOUTS.name)
     late = {
         port: growth
-        for port, growth in counted.items()
-        if isinstance(port, Port)
-        and growth.total >= MIN_EVENTS
-        and _no_gaps(telemetry, port, growth)
+        for port, growth in telemetry.growing(rdma.ACK_TIMEOUTS.name, MIN_EVENTS).items()
+        if isinstance(port, Port) and _no_gaps(telemetry, port, growth)
     }
     peer = _silent_peer(telemetry, fabric, late) if late else None
     findings: list[Finding] = []
@@ -44,7 +42,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             for port, growth in late.items()
         ]
     missing = () if counted else ("ACK timeouts of a port",)
-    return verdict(rule, findings, judged=bool(counted), missing=missing)
+    return verdict(rule, findings, judged=counted, missing=missing)
 
 
 def _no_gaps(telemetry: Telemetry, port: Port, timeouts: Growing) -> bool:

@@ -28,12 +28,13 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     most: dict[Netdev, float] = {}
     judged = False
     for metric in _DISCARDS:
-        for entity, growth in telemetry.growth_all(metric.name).items():
-            wire = fabric.attached(entity) if isinstance(entity, Port) else wire_of(entity)
-            if not isinstance(wire, Netdev):
-                continue
-            judged = True
-            if growth.total >= MIN_PACKETS:
+        judged = judged or any(
+            isinstance(_wire(fabric, entity), Netdev)
+            for entity in telemetry.growth_all(metric.name)
+        )
+        for entity, growth in telemetry.growing(metric.name, MIN_PACKETS).items():
+            wire = _wire(fabric, entity)
+            if isinstance(wire, Netdev):
                 seen.setdefault(wire, []).append(grew(metric, entity, growth, f"< {MIN_PACKETS}"))
                 most[wire] = max(most.get(wire, 0.0), growth.total)
     findings = [
@@ -41,6 +42,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     ]
     missing = () if judged else ("packets discarded by the receive buffer of a NIC",)
     return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _wire(fabric: FabricView, entity: Entity) -> Wire | None:
+    return fabric.attached(entity) if isinstance(entity, Port) else wire_of(entity)
 
 
 def _finding(

@@ -19,12 +19,11 @@ CRITICAL_SHARE: Final = 1e-2
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find queues that drop a share of what they are given."""
     findings = []
-    drops_all = telemetry.growth_all(interface.QUEUE_DROPS.name)
-    sent_all = telemetry.growth_all(interface.QUEUE_TX_PACKETS.name)
-    for queue, drops in drops_all.items():
-        sent = sent_all.get(queue)
+    counted = telemetry.counted(interface.QUEUE_DROPS.name)
+    for queue, drops in telemetry.growing(interface.QUEUE_DROPS.name, MIN_PACKETS).items():
+        sent = telemetry.growth(interface.QUEUE_TX_PACKETS.name, queue)
         offered = drops.total + (sent.total if sent else 0)
-        if drops.total < MIN_PACKETS or drops.total < MIN_SHARE * offered:
+        if drops.total < MIN_SHARE * offered:
             continue
         share = drops.total / offered
         place: Entity = interface_of(queue) or queue
@@ -49,8 +48,8 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     return verdict(
         rule,
         findings,
-        judged=bool(drops_all),
-        missing=() if drops_all else ("drop counters of switch queues",),
+        judged=counted,
+        missing=() if counted else ("drop counters of switch queues",),
     )
 
 

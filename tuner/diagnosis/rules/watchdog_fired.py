@@ -19,23 +19,19 @@ _SETTINGS: Final = ("pfc_watchdog_detection_seconds", "pfc_watchdog_action")
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find queues on which a watchdog acted and hold them against how long they were paused."""
-    fired = telemetry.growth_all(rows.WATCHDOG_STORMS.name)
-    paused = {
-        (wire, flow.priority): stall.share
-        for flow in pfc_flows(telemetry, fabric)
-        for wire, stall in flow.stalls.items()
-        if stall.exact
-    }
+    counted = telemetry.counted(rows.WATCHDOG_STORMS.name)
+    paused = {flow.priority: flow.stalls for flow in pfc_flows(telemetry, fabric)}
     findings: dict[Interface, Finding] = {}
-    for slot, growth in fired.items():
+    for slot, growth in telemetry.growing(rows.WATCHDOG_STORMS.name).items():
         place = slot.parent if isinstance(slot, Slot) else slot
-        if growth.total <= 0 or not isinstance(place, Interface):
+        if not isinstance(place, Interface):
             continue
         index = slot.index if isinstance(slot, Slot) else -1
-        share = paused.get((place, index))
+        stall = paused.get(index, {}).get(place)
+        share = stall.share if stall is not None and stall.exact else None
         findings.setdefault(place, _finding(rule, telemetry, slot, place, growth, share))
-    missing = () if fired else ("detections of a PFC watchdog",)
-    return verdict(rule, findings.values(), judged=bool(fired), missing=missing)
+    missing = () if counted else ("detections of a PFC watchdog",)
+    return verdict(rule, findings.values(), judged=counted, missing=missing)
 
 
 def _finding(
