@@ -115,6 +115,10 @@ class Reader:
         """Note a setting with the line that it stands on."""
         self.settings.append(Setting(entity, name, value, f"{self.where}:{line}"))
 
+    def uses(self, place: Interface | Switch, kind: str, profile: str) -> None:
+        """Note the profile that an interface or the switch takes a kind of settings from."""
+        self.attributes.append(Attribute(place, f"{kind}_profile", profile))
+
     def strange(self, line: Line, why: str) -> None:
         """Note a line that could not be understood."""
         self.odd.append((f"{self.where}:{line.number} {line.text}"[:120], why))

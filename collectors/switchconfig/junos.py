@@ -79,13 +79,16 @@ def _interface(
     port = reader.port(name)
     for path, number in tree.under(COS, "interfaces", pattern):
         if path[:1] == ("scheduler-map",) and len(path) > 1:
+            reader.uses(port, "scheduler", path[1])
             for rest, _ in tree.under(COS, "scheduler-maps", path[1], "forwarding-class"):
                 if len(rest) == 3 and rest[0] in queues:
                     queue = Slot(port, "queue", queues[rest[0]])
                     _scheduler(reader, tree, queue, rest[2])
         elif path[:1] == ("congestion-notification-profile",) and len(path) > 1:
+            reader.uses(port, "pfc", path[1])
             _flow_control(reader, tree, name, path[1], number)
         elif "classifiers" in path and "dscp" in path[:-1]:
+            reader.uses(port, "classifier", path[path.index("dscp") + 1])
             _classifier(reader, tree, name, path[path.index("dscp") + 1], queues)
 
 

@@ -19,6 +19,7 @@ ROCE_CLASSES: Final = (0, 3)
 ROCE_PRIORITY: Final = 3
 _DEEPEST: Final = 100  # no real configuration nests so far
 QUEUE_PROFILES: Final = ("congestion-control", "egress-scheduler")
+KINDS: Final = {"congestion-control": "marking", "egress-scheduler": "scheduler", "pfc": "pfc"}
 DEFAULT: Final = ("default-global", 0)
 MAPPING: Final = ("qos", "mapping", "default-global", "dscp")
 
@@ -81,6 +82,9 @@ def _profile(reader: Reader, found: _Profiles, words: tuple[str, ...], number: i
 
 
 def _port(reader: Reader, port: str, found: _Profiles, roce: Words | None) -> None:
+    for part, kind in KINDS.items():
+        if (port, part) in found.uses:
+            reader.uses(reader.port(port), kind, found.uses[port, part][0])
     profile, number = found.uses.get((port, "congestion-control"), DEFAULT)
     if profile in found.queues["congestion-control"]:
         _marking(reader, port, found.queues["congestion-control"][profile])

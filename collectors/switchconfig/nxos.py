@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from collectors.model.entities import Slot, Switch
+from collectors.model.entities import Interface, Slot, Switch
 from collectors.switchconfig.blocks import (
     Line,
     Reader,
@@ -15,6 +15,12 @@ from collectors.switchconfig.blocks import (
     whole,
 )
 
+_PROFILES: Final = {
+    "queuing output": "scheduler",
+    "queuing input": "buffer",
+    "qos input": "classifier",
+    "network-qos": "pfc",
+}
 _UNITS: Final = {"bytes": 1, "kbytes": 1000, "mbytes": 10**6, "packets": None}
 _WRED = re.compile(
     r"random-detect minimum-threshold (\d+) (\w+) maximum-threshold (\d+) (\w+)"
@@ -33,6 +39,7 @@ def parse_nxos(text: str, switch: Switch, where: str) -> Reader:
         if len(line.words) > 3
     }
     system = root.first("system qos") or Line("", 0)
+    _profiles(reader, switch, system)
     dscp_of = _class_maps(root)
     for block in root.starting("interface"):
         for name in expand(block.words[-1]):
@@ -40,6 +47,13 @@ def parse_nxos(text: str, switch: Switch, where: str) -> Reader:
                 _interface(reader, name, block, system, policies, dscp_of)
     _load_sharing(reader, root)
     return reader
+
+
+def _profiles(reader: Reader, place: Interface | Switch, block: Line) -> None:
+    """Note the policies that an interface or the switch uses itself."""
+    for way, kind in _PROFILES.items():
+        if (used := block.first(f"service-policy type {way}")) is not None:
+            reader.uses(place, kind, used.words[-1])
 
 
 def _class_maps(root: Line) -> dict[str, tuple[int, ...]]:
@@ -93,6 +107,7 @@ def _interface(
         reader.set(port, "admin_enabled", False, shut.number)
     if (watchdog := block.first("priority-flow-control watch-dog-interval")) is not None:
         reader.set(port, "pfc_watchdog_enabled", watchdog.words[-1] == "on", watchdog.number)
+    _profiles(reader, port, block)
     places = (block, system)
     mode = block.first("priority-flow-control mode")
     if mode is not None:

@@ -119,10 +119,12 @@ def _queue(change: Change, slot: Slot) -> list[str]:
         low, high = change.whole(slot, "kmin_bytes"), change.whole(slot, "kmax_bytes")
         pmax, weight = change.number(slot, "pmax_ratio"), change.whole(slot, "ecn_average_weight")
         marks = change.flag(slot, "ecn_enabled")
+        unsettled = change.unsettled([slot])
         if marks is False or (marks is None and low is None and high is None):
             lines.append("no random-detect ecn minimum-threshold")
-        elif low is None or high is None:
-            change.lacks([slot], _MARKING, "EOS sets Kmin and Kmax together, and one is not known")
+            change.lacks([slot], _MARKING[1:], "EOS keeps no thresholds of a queue with ECN off")
+        elif unsettled or low is None or high is None:
+            change.lacks([slot], _MARKING, f"EOS sets marking in one line: {unsettled}")
         else:
             line = (
                 f"random-detect ecn minimum-threshold {low} bytes maximum-threshold {high} bytes "

@@ -121,6 +121,31 @@ class Change:
             for name in self.changed(place, *names):
                 self.missing.setdefault((place, name), why)
 
+    def unsettled(
+        self, places: Iterable[Entity], low: str = "kmin_bytes", high: str = "kmax_bytes"
+    ) -> str:
+        """Return what is not known of how queues shall mark, '' where nothing is missing.
+
+        Marking needs both thresholds. The running Pmax is needed where a queue marks already: what
+        sets the thresholds sets it, too.
+        """
+        for slot in places:
+            names = (low, high, "pmax_ratio", "ecn_average_weight")
+            known = {name for name in names if (slot, name) in self.after}
+            if not (known or self.flag(slot, "ecn_enabled")):
+                continue
+            marks = self.before.get((slot, "ecn_enabled")) and (slot, low) in self.before
+            running = marks and self.way == "apply"
+            needed = (low, high, "pmax_ratio") if running else (low, high)
+            missing = [name for name in needed if name not in known]
+            if missing:
+                return f"{' and '.join(missing)} of {display(slot)} not known"
+        return ""
+
+    def former(self, place: Entity, kind: str) -> str:
+        """Return the name of the profile to go back to, '' on the way there or if none was read."""
+        return self.attribute(place, kind) if self.way == "undo" else ""
+
     def where(self, place: Entity, name: str) -> str:
         """Return where a setting was read, '' where it was not."""
         rows = (r for r in self.device.settings if r.entity == place and r.name == name)

@@ -15,8 +15,14 @@ from tuner.render.form import Change, Renderer, digest, on, percent, port_of
 _COS: Final = "class-of-service"
 _HASH: Final = "forwarding-options enhanced-hash-key"
 _MARKING: Final = ("ecn_enabled", "kmin_fill_ratio", "kmax_fill_ratio", "pmax_ratio")
+_LEVELS: Final = ("kmin_fill_ratio", "kmax_fill_ratio")
 _QUEUE: Final = (*_MARKING, "scheduler", "scheduler_weight")
 _PAUSES: Final = ("pfc_priorities", "pfc_watchdog_enabled", "pfc_cable_length_metres")
+_PROFILES: Final = {
+    "scheduler-map": "scheduler_profile",
+    "unit * classifiers dscp": "classifier_profile",
+    "congestion-notification-profile": "pfc_profile",
+}
 _BALANCE: Final = ("load_balancing", "flowlet_gap_seconds")
 
 
@@ -29,20 +35,25 @@ def write(change: Change) -> str:
             lines.append(f"delete {path}" if mtu is None else f"set {path} {mtu}")
         queues = change.slots(port, "queue")
         if any(change.changed(slot, *_QUEUE) for slot in queues):
-            lines += _use(port, "scheduler-map", *_schedulers(change, queues))
+            if unsettled := change.unsettled(queues, *_LEVELS):
+                why = f"the scheduler map holds for all queues of the port: {unsettled}"
+                change.lacks(queues, _QUEUE, why)
+            lines += _use(change, port, "scheduler-map", *_schedulers(change, queues))
         if change.changed(port, "dscp_to_traffic_class", "trust"):
-            lines += _use(port, "unit * classifiers dscp", *_classifier(change, port))
+            lines += _use(change, port, "unit * classifiers dscp", *_classifier(change, port))
         if change.changed(port, *_PAUSES) or (
             change.changed(port, "dscp_to_traffic_class") and change.row(port, "pfc_priorities")
         ):
-            lines += _use(port, "congestion-notification-profile", *_pauses(change, port))
+            lines += _use(change, port, "congestion-notification-profile", *_pauses(change, port))
     lines += _idle_priorities(change)
     lines += _switch(change)
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-def _use(port: Interface, kind: str, name: str, made: list[str]) -> list[str]:
+def _use(change: Change, port: Interface, kind: str, name: str, made: list[str]) -> list[str]:
     path = f"{_COS} interfaces {port.name} {kind}"
+    if former := change.former(port, _PROFILES[kind]):
+        return [*made, f"set {path} {former}"]
     return [*made, f"set {path} {name}"] if name else [f"delete {path}"]
 
 
@@ -88,9 +99,6 @@ def _scheduler(change: Change, slot: Slot) -> tuple[list[str], list[str]]:
         made = [f"{path} fill-level {level}" for level in levels]
         made += [f"{path} drop-probability {chance}" for chance in chances]
         inner = [f"drop-profile-map loss-priority any protocol any drop-profile {profile}"]
-    elif change.changed(slot, *_MARKING[1:]):
-        why = "Junos sets both fill levels together, and one is not known"
-        change.lacks([slot], _MARKING[1:], why)
     if change.flag(slot, "ecn_enabled"):
         inner.append("explicit-congestion-notification")
     if change.text(slot, "scheduler") == "strict":
@@ -112,6 +120,9 @@ def _classifier(change: Change, port: Interface) -> tuple[str, list[str]]:
             made += new
             rows.append(f"forwarding-class {name} loss-priority low code-points {dscp:06b}")
     if not rows:
+        if change.text(port, "trust"):
+            why = "a Junos port trusts DSCP by its DSCP map, which is not known"
+            change.lacks([port], ["trust"], why)
         return "", []
     classifier = f"FT-DSCP-{digest(*rows)}"
     path = f"set {_COS} classifiers dscp {classifier}"
@@ -134,7 +145,7 @@ def _pauses(change: Change, port: Interface) -> tuple[str, list[str]]:
         points = [dscp for dscp, place in enumerate(places) if place == queue]
         if not points:
             why = f"no DSCP of the port leads to queue {queue}: set its DSCP map first"
-            change.lacks([port], ["pfc_priorities"], why)
+            change.lacks([port], ["pfc_priorities", "dscp_to_traffic_class"], why)
             continue
         name, new = _class(change, queue)
         path = f"set {_COS} forwarding-classes class {name}"

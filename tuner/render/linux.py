@@ -176,8 +176,9 @@ def _port(change: Change, port: Port) -> list[str]:
     file = f"{home}/ports/{number}/default_roce_mode"
     lines += _plain(change, port, "rdma_cm_roce_mode", f"put {quote(mode)} {file}")
     if change.changed(port, "roce_ecn_codepoint"):
-        point = change.whole(port, "roce_ecn_codepoint") or 0
-        lines.append(f"put $(( ($(cat {tos}) & ~3) | {point} )) {tos}")
+        point = change.whole(port, "roce_ecn_codepoint")
+        line = f"put $(( ($(cat {tos}) & ~3) | {point} )) {tos}"
+        lines += _plain(change, port, "roce_ecn_codepoint", line)
         lines.append(
             "# that is for rdma_cm; jobs choose their own: NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS"
         )

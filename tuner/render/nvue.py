@@ -15,6 +15,11 @@ from tuner.render.form import Change, Renderer, digest, on, percent, port_of
 _MARKING: Final = ("ecn_enabled", "kmin_bytes", "kmax_bytes", "pmax_ratio")
 _PAUSES: Final = ("pfc_priorities", "pfc_cable_length_metres")
 _SCHEDULER: Final = ("scheduler", "scheduler_weight")
+_PROFILES: Final = {
+    "congestion-control": "marking_profile",
+    "egress-scheduler": "scheduler_profile",
+    "pfc": "pfc_profile",
+}
 
 
 def write(change: Change) -> str:
@@ -24,18 +29,23 @@ def write(change: Change) -> str:
     for port in ports:
         queues = change.slots(port, "queue")
         if any(change.changed(slot, *_MARKING) for slot in queues):
+            if unsettled := change.unsettled(queues):
+                why = f"the profile holds for all queues of the port: {unsettled}"
+                change.lacks(queues, _MARKING, why)
             rows = [row for slot in queues for row in _marking(change, slot)]
-            lines += _profile(port, "congestion-control", "FT-ECN", rows)
+            lines += _profile(change, port, "congestion-control", "FT-ECN", rows)
         if any(change.changed(slot, *_SCHEDULER) for slot in queues):
             rows = [row for slot in queues for row in _scheduling(change, slot)]
-            lines += _profile(port, "egress-scheduler", "FT-ETS", rows)
+            lines += _profile(change, port, "egress-scheduler", "FT-ETS", rows)
         if change.changed(port, *_PAUSES):
-            lines += _profile(port, "pfc", "FT-PFC", _pauses(change, port))
+            lines += _profile(change, port, "pfc", "FT-PFC", _pauses(change, port))
         lines += _link(change, port)
     return "".join(f"nv {line}\n" for line in dict.fromkeys(lines))
 
 
-def _profile(port: Interface, kind: str, stem: str, rows: list[str]) -> list[str]:
+def _profile(change: Change, port: Interface, kind: str, stem: str, rows: list[str]) -> list[str]:
+    if former := change.former(port, _PROFILES[kind]):
+        return [f"set interface {quote(port.name)} qos {kind} profile {quote(former)}"]
     if not rows:
         return [f"unset interface {quote(port.name)} qos {kind}"]
     name = f"{stem}-{digest(*rows)}"

@@ -30,19 +30,23 @@ def write(change: Change) -> str:
         lines = [*_interface(change, port)]
         if any(change.changed(slot, *_QUEUE) for slot in change.slots(port, "queue")):
             former = _egress(change.back(), port, {})
-            lines += _use("queuing output", _egress(change, port, blocks), former)
+            policy = change.former(port, "scheduler_profile") or _egress(change, port, blocks)
+            lines += _use("queuing output", policy, former)
         groups = change.slots(port, "priority_group")
         if any(change.changed(slot, *_GROUP) for slot in groups):
             former = _ingress(change.back(), groups, {})
-            lines += _use("queuing input", _ingress(change, groups, blocks), former)
+            policy = change.former(port, "buffer_profile") or _ingress(change, groups, blocks)
+            lines += _use("queuing input", policy, former)
         if change.changed(port, *_CLASSES):
             former = _classify(change.back(), port, {})
-            lines += _use("qos input", _classify(change, port, blocks), former)
+            policy = change.former(port, "classifier_profile") or _classify(change, port, blocks)
+            lines += _use("qos input", policy, former)
         if lines:
             ports[f"interface {port.name}"] = lines
     if change.places("pfc_priorities"):
         former = _network(change.back(), {})
-        blocks["system qos"] = _use("network-qos", _network(change, blocks), former)
+        policy = change.former(change.device.device, "pfc_profile") or _network(change, blocks)
+        blocks["system qos"] = _use("network-qos", policy, former)
     _balance(change, blocks)
     text = "".join(
         f"{header}\n" + "".join(f"  {line}\n" for line in lines)
@@ -71,8 +75,11 @@ def _interface(change: Change, port: Interface) -> list[str]:
     lines += _or_no(change, port, "fec", "fec", change.text(port, "fec"))
     if change.changed(port, "admin_enabled"):
         lines.append("shutdown" if change.flag(port, "admin_enabled") is False else "no shutdown")
-    mode = change.text(port, "pfc_mode")
-    lines += _or_no(change, port, "pfc_mode", "priority-flow-control mode", mode)
+    if change.changed(port, "pfc_mode", "pfc_priorities"):
+        mode, wanted = change.text(port, "pfc_mode"), on(change.row(port, "pfc_priorities"))
+        mode = mode or ("on" if wanted else "")
+        word = "priority-flow-control mode"
+        lines.append(f"{word} {mode}" if mode else f"no {word}")
     watched = "on" if change.flag(port, "pfc_watchdog_enabled") else "off"
     word = "priority-flow-control watch-dog-interval"
     return lines + _or_no(change, port, "pfc_watchdog_enabled", word, watched)
@@ -81,7 +88,11 @@ def _interface(change: Change, port: Interface) -> list[str]:
 def _egress(change: Change, port: Interface, blocks: Block) -> str:
     """Make the queuing policy of a port of all queues that are known; '' where none is."""
     lines: list[str] = []
-    for slot in change.slots(port, "queue"):
+    queues = change.slots(port, "queue")
+    if unsettled := change.unsettled(queues):
+        why = f"the policy holds for all queues of the port: {unsettled}"
+        change.lacks(queues, _QUEUE, why)
+    for slot in queues:
         inner = _queue(change, slot)
         if inner:
             name = f"c-out-8q-q{slot.index}" if slot.index else "c-out-8q-q-default"
@@ -107,15 +118,15 @@ def _queue(change: Change, slot: Slot) -> list[str]:
     low, high = change.whole(slot, "kmin_bytes"), change.whole(slot, "kmax_bytes")
     pmax, weight = change.number(slot, "pmax_ratio"), change.whole(slot, "ecn_average_weight")
     marks = change.flag(slot, "ecn_enabled")
-    if low is not None and high is not None:
+    if marks is False and change.way == "apply" and change.changed(slot, "ecn_enabled"):
+        why = "NX-OS would drop, not mark, by the thresholds of a queue with ECN off"
+        change.lacks([slot], _MARKING[1:], why)
+    elif low is not None and high is not None:
         lines.append(
             f"random-detect minimum-threshold {low} bytes maximum-threshold {high} bytes "
             f"drop-probability {percent(1.0 if pmax is None else pmax)} weight {weight or 0}"
             f"{' ecn' if marks else ''}"
         )
-    elif low is not None or high is not None or marks:
-        why = "NX-OS sets Kmin and Kmax together, and one is not known"
-        change.lacks([slot], _MARKING, why)
     return lines
 
 

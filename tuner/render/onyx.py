@@ -80,14 +80,7 @@ def _priorities(change: Change) -> list[str]:
 def _queue(change: Change, slot: Slot, path: str) -> list[str]:
     lines = []
     if change.changed(slot, *_MARKING):
-        low, high = change.whole(slot, "kmin_bytes"), change.whole(slot, "kmax_bytes")
-        if change.flag(slot, "ecn_enabled") is False or (low is None and high is None):
-            lines.append(f"no {path} congestion-control")
-        elif low is None or high is None:
-            change.lacks([slot], _MARKING, "Onyx sets Kmin and Kmax together; one is not known")
-        else:
-            sizes = f"minimum-absolute {low // KILOBYTE} maximum-absolute {high // KILOBYTE}"
-            lines.append(f"{path} congestion-control ecn {sizes}")
+        lines += _marking(change, slot, f"{path} congestion-control")
     if change.changed(slot, *_SCHEDULER):
         mode, share = change.text(slot, "scheduler"), change.whole(slot, "scheduler_weight")
         if mode == "strict":
@@ -99,6 +92,25 @@ def _queue(change: Change, slot: Slot, path: str) -> list[str]:
         else:
             lines.append(f"no {path} dcb ets")
     return lines
+
+
+def _marking(change: Change, slot: Slot, path: str) -> list[str]:
+    low, high = change.whole(slot, "kmin_bytes"), change.whole(slot, "kmax_bytes")
+    marks = change.flag(slot, "ecn_enabled")
+    kind = "ecn"
+    if marks is False and change.way == "undo":
+        kind = "red"  # thresholds that were read of a queue with ECN off are those of dropping
+    elif marks is False or (marks is None and low is None and high is None):
+        change.lacks([slot], _MARKING[1:], "Onyx keeps no thresholds of a queue with ECN off")
+        return [f"no {path}"]
+    if low is None or high is None:
+        if marks is False:
+            return [f"no {path}"]
+        why = f"Onyx sets marking in one line: {change.unsettled([slot])}"
+        change.lacks([slot], _MARKING, why)
+        return []
+    sizes = f"minimum-absolute {low // KILOBYTE} maximum-absolute {high // KILOBYTE}"
+    return [f"{path} {kind} {sizes}"]
 
 
 def _map(change: Change) -> list[str]:

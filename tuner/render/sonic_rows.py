@@ -23,6 +23,8 @@ _ROW: Final = re.compile(r"\b([A-Z][A-Z0-9_]+)\|(\S+)")
 OWN: Final = "FT_"
 """Rows with these names were made here and are named after their content: never changed."""
 
+_NEEDS_WATCHDOG: Final = ("pfc_watchdog_enabled", "pfc_watchdog_poll_seconds")
+_WATCHDOG: Final = ("detection_seconds", "restoration_seconds", "action")
 _COLOURS: Final = ("green", "yellow", "red")
 
 
@@ -42,7 +44,8 @@ def _wred(values: Mapping[str, Value]) -> Row:
     if "ecn_enabled" in values:
         row["ecn"] = "ecn_all" if values["ecn_enabled"] else "ecn_none"
     for colour in _COLOURS:
-        row[f"wred_{colour}_enable"] = "true"
+        if "kmin_bytes" in values and "kmax_bytes" in values:
+            row[f"wred_{colour}_enable"] = "true"
         for name, field in (("kmin_bytes", "min_threshold"), ("kmax_bytes", "max_threshold")):
             if name in values:
                 row[f"{colour}_{field}"] = str(round(_number(values[name])))
@@ -122,6 +125,10 @@ def rows_of(change: Change) -> tuple[Rows, Rows]:
 def _own(rows: Rows, state: State, place: Entity, name: str, change: Change) -> None:
     """Add the fields of a setting that has its own, in one state."""
     value = state.get((place, name))
+    runs = any((place, f"pfc_watchdog_{part}") in state for part in _WATCHDOG)
+    if name in _NEEDS_WATCHDOG and value and state is change.after and not runs:
+        why = "SONiC runs no watchdog on a port without its detection time, which is not known"
+        change.lacks([place], [name], why)
     if isinstance(place, Interface):
         for table, key, field, text in _port_fields(place, name, value, state, change):
             row = rows.setdefault((table, key), {})
@@ -214,6 +221,10 @@ def _share(shared: _Shared, change: Change, original: Rows, other: Rows) -> None
         if not in_place and any(_values(shared, second, p) != will for p in together):
             why = f"the row {shared.user}|{key} holds for other places, too: split it first"
             change.lacks([place], shared.names, why)
+            continue
+        unsettled = change.unsettled([place]) if shared.table == "WRED_PROFILE" else ""
+        if unsettled:
+            change.lacks([place], shared.names, f"no WRED profile without thresholds: {unsettled}")
             continue
         if in_place:
             original[shared.table, former] = shared.fields(was)

@@ -65,6 +65,11 @@ ATTRIBUTES: Final = (
     Named("platform", "", "Hardware or software family of the switch."),
     Named("alias", "", "Description or second name of the interface."),
     Named("lag", "", "Aggregate that the interface is a member of."),
+    Named("marking_profile", "", "Profile that the interface takes its marking from."),
+    Named("scheduler_profile", "", "Profile that the interface takes its queues from."),
+    Named("pfc_profile", "", "Profile that the interface or switch takes its PFC from."),
+    Named("buffer_profile", "", "Profile that the interface takes its ingress buffers from."),
+    Named("classifier_profile", "", "Profile that the interface takes its classes from."),
     Named("image_quirk", "", "What is known to be wrong in the counters of this software."),
     Named("counter_quirk", "", "What the other ends of its links say is wrong in its counters."),
 )

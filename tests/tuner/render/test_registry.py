@@ -20,13 +20,15 @@ BESIDE = {  # what a platform sets in one line with the knob
     "kmin_bytes": "kmax_bytes",
     "kmax_bytes": "kmin_bytes",
     "pmax_ratio": "kmin_bytes kmax_bytes kmin_fill_ratio kmax_fill_ratio",
-    "ecn_enabled": "kmin_bytes kmax_bytes",
+    "ecn_enabled": "kmin_bytes kmax_bytes kmin_fill_ratio kmax_fill_ratio",
     "ecn_average_weight": "kmin_bytes kmax_bytes",
     "kmin_fill_ratio": "kmax_fill_ratio",
     "kmax_fill_ratio": "kmin_fill_ratio",
     "pfc_watchdog_detection_seconds": "pfc_watchdog_restoration_seconds",
     "pfc_watchdog_restoration_seconds": "pfc_watchdog_detection_seconds",
-    "pfc_watchdog_enabled": "pfc_priorities",
+    "pfc_watchdog_enabled": "pfc_priorities pfc_watchdog_detection_seconds "
+    "pfc_watchdog_restoration_seconds",
+    "pfc_watchdog_poll_seconds": "pfc_watchdog_detection_seconds",
     "xoff_bytes": "pause_threshold_bytes resume_threshold_bytes",
     "pause_threshold_bytes": "xoff_bytes resume_threshold_bytes",
     "resume_threshold_bytes": "xoff_bytes pause_threshold_bytes",
@@ -148,7 +150,8 @@ def both():
     queue = Slot(Interface(LEAF, "swp1"), "queue", 3)
     steps = (
         step(1, queue, "kmin_bytes", None, 1000),
-        step(2, queue, "link_repair", "faulty", "repaired"),
+        step(2, queue, "kmax_bytes", None, 2000),
+        step(3, queue, "link_repair", "faulty", "repaired"),
     )
     jobs = (
         step(1, HOST, "qps_per_connection", 1, 4),
@@ -185,7 +188,7 @@ def test_a_switch_of_unknown_language_is_said_to_be():
     plan = both()
     unknown = replace(plan, devices=(replace(plan.devices[0], platform=""),))
     (made,) = render_plan(unknown, "auto")
-    assert {row.knob for row in made.missing} == {"kmin_bytes", "link_repair"}
+    assert {row.knob for row in made.missing} == {"kmin_bytes", "kmax_bytes", "link_repair"}
     assert "choose one with --render" in made.missing[0].why
 
 
