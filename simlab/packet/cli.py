@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from collectors.model.errors import ConfigInvalid, FabricError
+from collectors.model.errors import ConfigInvalid, FabricError, Unavailable
 
 if TYPE_CHECKING:
     from simlab.packet.running import Run
@@ -222,6 +222,58 @@ def _show_sweep(axes: list[str], results: list[dict[str, Any]], keys: list[str])
         if "error" in one:
             point = ", ".join(f"{key}={value}" for key, value in one["changes"].items())
             console.print(f"simlab: {point}: {one['error']}", markup=False)
+
+
+Conweave = Annotated[bool, typer.Option("--conweave", help="conweave's format, not HPCC's.")]
+
+
+@packet_app.command("import")
+def import_command(
+    config: Annotated[Path, typer.Argument(help="Config file of HPCC or conweave.")],
+    out: Annotated[Path, typer.Option(help="YAML configuration to write.")],
+    topology: Annotated[Path | None, typer.Option(help="Instead of the file it names.")] = None,
+    flows: Annotated[Path | None, typer.Option(help="Instead of the file it names.")] = None,
+    conweave: Conweave = False,
+) -> None:
+    """Make a configuration of a case of the HPCC or conweave simulator."""
+    import yaml
+
+    from simlab.packet.hpcc_exchange import import_config
+
+    try:
+        found = import_config(config, conweave=conweave, topology=topology, flows=flows)
+        _write(out, yaml.safe_dump(found, sort_keys=False))
+    except FabricError as error:
+        _fail(error, config)
+    Console(width=100).print(f"now: simlab packet run {out}", markup=False, soft_wrap=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise Unavailable(str(path), "write", error.strerror or str(error)) from None
+
+
+@packet_app.command("export")
+def export_command(
+    config: ConfigPath,
+    out: Annotated[Path, typer.Option(help="Folder for the simulator's files.")],
+    conweave: Conweave = False,
+) -> None:
+    """Write a configuration as config, topology and flow files of HPCC or conweave."""
+    from simlab.packet.config import load_config
+    from simlab.packet.hpcc_exchange import export_plan
+
+    try:
+        files, losses = export_plan(load_config(config), out, conweave=conweave)
+    except FabricError as error:
+        _fail(error, config)
+        return
+    console = Console(width=100)
+    console.print("\n".join(map(str, files)), markup=False, soft_wrap=True)
+    for loss in losses:
+        console.print(f"not in the files: {loss}", markup=False, soft_wrap=True)
 
 
 @fabric_app.command("run")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.ecn import EcnThresholds
-from collectors.model.errors import Malformed, Unavailable
+from collectors.model.errors import Malformed, NotSupported, Unavailable
 from simlab.packet.compat import conweave_model, hpcc_model
-from simlab.packet.parameters import MIB, EcnAt, Form, Model
+from simlab.packet.parameters import MIB, EcnAt, Form, Model, Spread
 from simlab.packet.topology import Cable, Topology
 from simlab.packet.traffic import Traffic
 from simlab.packet.workloads import Flow, traffic_of_flows
@@ -26,6 +26,24 @@ BASE_S = 2.0  # both simulators begin their traffic at two seconds
 FIRST_SPORT = 10000
 FIRST_DPORT = 100
 US = 1e-6
+_SPREADS = {"0": Spread.ECMP, "2": Spread.LEAST_QUEUE, "6": Spread.FLOWLET}
+# What the simulators can do otherwise, and the values of it that we simulate, the usual one first.
+_SIMULATED = {
+    "CC_MODE": ("1", "0"),
+    "LB_MODE": tuple(_SPREADS),
+    "ENABLE_IRN": ("0",),
+    "HAS_WIN": ("0",),
+    "L2_BACK_TO_ZERO": ("0",),
+    "L2_ACK_INTERVAL": ("1",),
+}
+# Keys without a counterpart in the model that the programs want to read.
+_ALWAYS = (
+    "L2_CHUNK_SIZE 4000", "L2_ACK_INTERVAL 1", "L2_BACK_TO_ZERO 0", "HAS_WIN 0", "VAR_WIN 0",
+    "GLOBAL_T 1", "FAST_REACT 0", "U_TARGET 0.95", "MI_THRESH 0", "INT_MULTI 1", "MULTI_RATE 0",
+    "SAMPLE_FEEDBACK 0", "RATE_BOUND 1", "ERROR_RATE_PER_LINK 0.0000", "LINK_DOWN 0 0 0",
+)  # fmt: skip
+_ONLY_HPCC = ("PINT_LOG_BASE 1.01", "PINT_PROB 1.0", "ACK_HIGH_PRIO 1", "ENABLE_TRACE 0")
+_ONLY_CONWEAVE = ("FLOWGEN_START_TIME 2.0", "ENABLE_IRN 0", "LOAD 50", "RANDOM_SEED 1")
 
 
 def _quantity(text: str, units: dict[str, int], where: str) -> float:
@@ -140,13 +158,27 @@ def format_flows(traffic: Traffic, *, conweave: bool = False) -> str:
     return "\n".join([str(len(rows)), *(row for _, row in rows)]) + "\n"
 
 
+def config_keys(text: str) -> dict[str, list[str]]:
+    """Return the words behind every key of a config file; the last of a key holds."""
+    lines = (line.split() for line in text.splitlines())
+    return {words[0]: words[1:] for words in lines if words}
+
+
+def _check_simulated(keys: dict[str, list[str]], where: str) -> None:
+    """Raise NotSupported for a setting that would give another simulation than ours."""
+    for key, known in _SIMULATED.items():
+        word = keys.get(key, [known[0]])[:1]
+        if word != [] and word[0] not in known:
+            raise NotSupported(where, key, f"{word[0]} is not simulated; known: {', '.join(known)}")
+
+
 def parse_config(text: str, *, conweave: bool = False, where: str = "config") -> Model:
-    """Parse a config file into the model variant of that simulator."""
-    keys: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if words:
-            keys[words[0]] = words[1:]
+    """Parse a config file into the model variant of that simulator.
+
+    Malformed for a key that is missing or wrong, NotSupported for an algorithm that we lack.
+    """
+    keys = config_keys(text)
+    _check_simulated(keys, where)
 
     def number(key: str) -> float:
         try:
@@ -176,9 +208,22 @@ def parse_config(text: str, *, conweave: bool = False, where: str = "config") ->
         clamp_target_after_timer=True,
         cnp_interval_s=0.0,
     )
-    ecn = tuple(_thresholds(keys, where))
+    ecn = tuple(_thresholds(keys, where)) if _is_on(keys, "ENABLE_QCN") else ()
     make = conweave_model if conweave else hpcc_model
-    return make(dcqcn, ecn, buffer_mib=int(number("BUFFER_SIZE")))
+    model = make(dcqcn, ecn, buffer_mib=int(number("BUFFER_SIZE")))
+    if "PACKET_PAYLOAD_SIZE" in keys:
+        payload = int(number("PACKET_PAYLOAD_SIZE"))
+        model = replace(model, transport=replace(model.transport, payload_bytes=payload))
+    if not _is_on(keys, "ENABLE_PFC"):
+        model = replace(model, switch=replace(model.switch, pfc=False))
+    if not _is_on(keys, "CC_MODE"):
+        model = replace(model, congestion=replace(model.congestion, form=Form.OFF))
+    spread = _SPREADS[keys.get("LB_MODE", ["0"])[0]]
+    return replace(model, balancing=replace(model.balancing, spread=spread))
+
+
+def _is_on(keys: dict[str, list[str]], key: str) -> bool:
+    return keys.get(key, ["1"])[:1] != ["0"]
 
 
 def _thresholds(keys: dict[str, list[str]], where: str) -> Iterator[EcnAt]:
@@ -196,10 +241,12 @@ def _thresholds(keys: dict[str, list[str]], where: str) -> Iterator[EcnAt]:
         yield EcnAt(rate_bps=rate_bps, thresholds=limits)
 
 
-def format_config(model: Model, name: str) -> str:
-    """Write a config file of the HPCC simulator for `NAME.topology` and `NAME.flows`.
+def format_config(
+    model: Model, name: str, *, conweave: bool = False, duration_s: float = 2.0
+) -> str:
+    """Write a config file for `NAME.topology` and `NAME.flows` (HPCC also: `NAME.trace`).
 
-    It has neither a CNP interval nor a byte counter: what the model says of these is lost. With
+    They have neither a CNP interval nor a byte counter: what the model says of these is lost. With
     reactions off (CC_MODE 0) the DCQCN keys are written all the same.
     """
     control, dcqcn = model.congestion, model.congestion.dcqcn
@@ -210,13 +257,25 @@ def format_config(model: Model, name: str) -> str:
 
     ecn = model.switch.ecn
     limits = [at.thresholds for at in ecn]
+    end = f"{BASE_S + duration_s:.9g}"
+    modes = {spread: mode for mode, spread in _SPREADS.items()}
+    own: tuple[str, ...]
+    if conweave:
+        own = (
+            *_ONLY_CONWEAVE, f"FLOWGEN_STOP_TIME {end}",
+            f"LB_MODE {modes.get(model.balancing.spread, 0)}",
+            f"ENABLE_PFC {int(model.switch.pfc)}", f"CNP_OUTPUT_FILE {name}.cnp",
+        )  # fmt: skip
+    else:
+        traces = (f"TRACE_FILE {name}.trace", f"TRACE_OUTPUT_FILE {name}.tr")
+        own = (*_ONLY_HPCC, *traces, f"SIMULATOR_STOP_TIME {end}")
     lines = [
         f"TOPOLOGY_FILE {name}.topology",
         f"FLOW_FILE {name}.flows",
-        f"TRACE_OUTPUT_FILE {name}.tr",
         f"FCT_OUTPUT_FILE {name}.fct",
         f"PFC_OUTPUT_FILE {name}.pfc",
-        "SIMULATOR_STOP_TIME 4.00",
+        f"QLEN_MON_FILE {name}.qlen",
+        *own,
         f"CC_MODE {0 if control.form is Form.OFF else 1}",
         f"ALPHA_RESUME_INTERVAL {dcqcn.alpha_period_s / US:g}",
         f"RATE_DECREASE_INTERVAL {dcqcn.cut_window_s / US:g}",
@@ -231,6 +290,7 @@ def format_config(model: Model, name: str) -> str:
         "USE_DYNAMIC_PFC_THRESHOLD 1",
         f"PACKET_PAYLOAD_SIZE {model.transport.payload_bytes}",
         f"BUFFER_SIZE {model.switch.buffer_bytes // MIB}",
+        *_ALWAYS,
         by_rate("KMAX_MAP", [f"{one.kmax_bytes / 1000:g}" for one in limits]),
         by_rate("KMIN_MAP", [f"{one.kmin_bytes / 1000:g}" for one in limits]),
         by_rate("PMAX_MAP", [f"{one.pmax_ratio:g}" for one in limits]),

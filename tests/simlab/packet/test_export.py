@@ -1,13 +1,59 @@
-"""A model written as a config file of the reference simulator reads back as it was."""
+"""Cases of the reference simulators: read as they are, written so that they read back."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
 from collectors.model.dcqcn import profile
 from collectors.model.ecn import EcnThresholds
+from collectors.model.errors import NotSupported
+from simlab.cli import app
+from simlab.packet.config import load_config
 from simlab.packet.hpcc_files import format_config, parse_config
-from simlab.packet.parameters import CongestionControl, EcnAt, Form, Model, SwitchModel
+from simlab.packet.interventions import What
+from simlab.packet.parameters import CongestionControl, EcnAt, Form, Model, Spread, SwitchModel
+
+INPUTS = Path(__file__).parents[4] / "shared/refsim/inputs"
+PLAN = {
+    "name": "case",
+    "duration_s": 0.001,
+    "topology": {"kind": "leaf_spine", "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+    "workload": {"kind": "permutation", "size_bytes": 50_000, "shift": 2},
+    "model": {
+        "congestion": {"profile": "hpcc", "form": "firmware"},
+        "switch": {
+            "ecn": [
+                {
+                    "rate_bps": 100e9,
+                    "thresholds": {"kmin_bytes": 400e3, "kmax_bytes": 1.6e6, "pmax_ratio": 0.2},
+                }
+            ]
+        },
+        "transport": {"payload_bytes": 1000},
+    },
+}
+
+
+def call(*words):
+    return CliRunner().invoke(app, ["packet", *(str(word) for word in words)])
+
+
+@pytest.fixture
+def exported(tmp_path):
+    source = tmp_path / "plan.yaml"
+    source.write_text(yaml.safe_dump(PLAN))
+
+    def export(*options):
+        done = call("export", source, "--out", tmp_path / "case", *options)
+        assert done.exit_code == 0, done.output
+        assert "UDP ports" in done.stdout
+        assert "DCQCN" not in done.stdout
+        return tmp_path / "case" / "case.config"
+
+    return export
 
 
 @pytest.mark.parametrize("name", ["paper", "nvidia_firmware", "hpcc", "simai"])
@@ -32,3 +78,94 @@ def test_config_reads_back(name):
     assert "CC_MODE 1\n" in text
     off = replace(model, congestion=CongestionControl(form=Form.OFF))
     assert "CC_MODE 0\n" in format_config(off, "case")
+
+
+@pytest.mark.parametrize("options", [(), ("--conweave",)])
+def test_a_whole_case_goes_out_and_comes_back(tmp_path, exported, options):
+    back = tmp_path / "back.yaml"
+    done = call("import", exported(*options), "--out", back, *options)
+    assert done.exit_code == 0, done.output
+    was, now = load_config(tmp_path / "plan.yaml"), load_config(back)
+    assert now.topology.cables == was.topology.cables
+    ends = [(one.src, one.dst) for one in was.traffic.connections]
+    assert [(one.src, one.dst) for one in now.traffic.connections] == ends
+    assert now.model.switch.ecn == was.model.switch.ecn
+    assert now.model.transport.payload_bytes == 1000
+    assert now.config.duration_s == pytest.approx(17 if options else 0.001)
+    assert call("run", back, "--quiet").exit_code == 0
+
+
+def test_what_a_config_file_says_beyond_dcqcn_is_heeded(tmp_path, exported):
+    config = exported("--conweave")
+    text = config.read_text()
+    more = "ERROR_RATE_PER_LINK 0.001\nLINK_DOWN 200 4 6\nLB_MODE 6\nENABLE_PFC 0\nCC_MODE 0\n"
+    config.write_text(text + more)
+    back = tmp_path / "back.yaml"
+    assert call("import", config, "--out", back, "--conweave").exit_code == 0
+    plan = load_config(back)
+    assert plan.model.balancing.spread is Spread.FLOWLET
+    assert not plan.model.switch.pfc
+    assert plan.model.congestion.form is Form.OFF
+    down = [event for event in plan.events if event.what is What.LINK_DOWN]
+    assert [(event.cable, event.at_s) for event in down] == [(4, pytest.approx(200e-6))]
+    lossy = [event for event in plan.events if event.what is What.ERROR_RATE]
+    assert len(lossy) == len(plan.topology.cables)
+    config.write_text(text + "ENABLE_QCN 0\n")
+    assert parse_config(config.read_text(), conweave=True).switch.ecn == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["CC_MODE 3", "HAS_WIN 1", "LB_MODE 9", "ENABLE_IRN 1", "LINK_DOWN 1 0 6", "BUFFER_SIZE x"],
+)
+def test_a_case_that_we_cannot_simulate_is_refused_by_its_key(tmp_path, exported, wrong):
+    config = exported()
+    config.write_text(config.read_text() + wrong + "\n")
+    done = call("import", config, "--out", tmp_path / "back.yaml")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert wrong.split()[0] in done.stderr
+    assert not (tmp_path / "back.yaml").exists()
+    with pytest.raises(NotSupported, match="CC_MODE"):
+        parse_config("CC_MODE 7")
+
+
+def test_an_export_says_what_the_files_do_not(tmp_path):
+    source = tmp_path / "plan.yaml"
+    ring = {"kind": "collective", "operation": "all_reduce", "size_bytes": 8000}
+    model = {"balancing": {"spread": "spray"}, "congestion": {"profile": "paper"}}
+    events = [{"at_s": 1e-4, "what": "link_up", "cable": 1}]
+    source.write_text(yaml.safe_dump(PLAN | {"workload": ring, "model": model, "events": events}))
+    done = call("export", source, "--out", tmp_path / "case")
+    for words in ("dependencies: 4 messages", "1 events", "spray", "byte_counter_bytes"):
+        assert words in done.stdout
+    assert "g," not in done.stdout
+
+
+def test_a_missing_file_of_a_case_is_named_with_its_option(tmp_path, exported):
+    config = exported()
+    (config.parent / "case.flows").unlink()
+    done = call("import", config, "--out", tmp_path / "back.yaml")
+    assert done.exit_code == 1
+    assert "--flows" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "topology", "flows"),
+    [
+        ("hpcc_ls2x4_100G_perm_1qp", "ls_2x4_16h_100_100", "perm_1qp.hpcc"),
+        ("cw_ls2x4_100G_perm_1qp", "ls_2x4_16h_100_100", "perm_1qp.cw"),
+    ],
+)
+def test_the_simulators_own_files_are_imported_as_they_are(tmp_path, config, topology, flows):
+    if not INPUTS.exists():
+        pytest.skip("needs ../shared/refsim")
+    back = tmp_path / "back.yaml"
+    done = call(
+        "import", INPUTS / f"config/{config}.txt", "--topology", INPUTS / f"topo/{topology}.txt",
+        "--flows", INPUTS / f"flow/{flows}.txt", "--out", back,
+        *(["--conweave"] if config.startswith("cw") else []),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    plan = load_config(back)
+    assert len(plan.traffic.messages) == 16
+    assert {event.what for event in plan.events} <= {What.LINK_DOWN}
