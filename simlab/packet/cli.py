@@ -92,6 +92,8 @@ def run_command(
     topology: {kind: star, hosts: 5}
 
     workload: {kind: incast, receiver: 4, size_bytes: 200000}
+
+    All other keys: simlab packet settings
     """
     from simlab.packet.config import load_config
     from simlab.packet.output import as_json, prepare, write_run
@@ -154,6 +156,14 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, float) and key.endswith("_s"):
         return f"{value * 1e6:,.2f} µs" if value < 1 else f"{value:.3f} s"
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+@packet_app.command("settings")
+def settings_command() -> None:
+    """Print every key of a configuration with its default."""
+    from simlab.packet.settings import settings_text
+
+    print(settings_text(), end="")
 
 
 @packet_app.command("sweep")

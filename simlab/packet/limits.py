@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collectors.model.errors import ConfigInvalid
-from simlab.packet.parameters import Model
+from simlab.packet.parameters import Model, SwitchModel
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
@@ -43,8 +43,6 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "classes": PRIORITY,
     "priority": PRIORITY,
 }
-PRIORITY_KEYS = ("weights", "classes")
-ABOVE_ZERO = ("weights",)
 
 
 def check(topology: Topology, model: Model, traffic: Traffic) -> None:
@@ -56,18 +54,18 @@ def check(topology: Topology, model: Model, traffic: Traffic) -> None:
 
 def check_bounds(record: Any, where: str) -> None:
     """Raise ConfigInvalid for the first number of a record, or of records in it, out of bounds."""
+    if isinstance(record, SwitchModel):
+        for priority in (*record.weights, *record.classes):
+            _check_number(priority, PRIORITY, where, "priority of weights or classes")
+        for priority, weight in record.weights.items():
+            _check_number(weight, (1, INFINITE), where, f"weights[{priority}]")
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, Mapping) and field.name in PRIORITY_KEYS:
-            for key in value:
-                _check_number(key, PRIORITY, where, f"{field.name} of priority")
         for place, one in _values(value, field.name):
             if dataclasses.is_dataclass(one):
                 check_bounds(one, f"{where}.{place}")
             elif isinstance(one, int | float) and not isinstance(one, bool):
-                least = 1 if field.name in ABOVE_ZERO else 0
-                bounds = BOUNDS.get(field.name, (least, INFINITE))
-                _check_number(one, bounds, where, place)
+                _check_number(one, BOUNDS.get(field.name, (0, INFINITE)), where, place)
 
 
 def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -106,7 +106,8 @@ def plot_utilisation(sim: Simulation, folder: Path, kind: str) -> Path:
         if int(node) in place:
             grid[place[int(node)], int(interface) - 1] = value
     figure, axes = _figure()
-    image = axes.imshow(grid, aspect="auto", vmin=0, vmax=1, cmap="viridis")
+    edges = (0.5, width + 0.5, len(shown) - 0.5, -0.5)  # interfaces count from 1
+    image = axes.imshow(grid, aspect="auto", vmin=0, vmax=1, cmap="viridis", extent=edges)
     axes.set(xlabel="interface", ylabel="switch", title="link utilisation (sent)")
     axes.set_yticks(range(len(shown)), [str(node) for node in shown], fontsize="x-small")
     figure.colorbar(image)

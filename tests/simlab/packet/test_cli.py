@@ -7,11 +7,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.errors import ConfigInvalid
 from simlab.cli import app
 from simlab.packet import running
 from simlab.packet.config import load_config, plan_of
-from simlab.packet.parameters import Form, Spread
+from simlab.packet.parameters import Form, Model, Spread
+from simlab.packet.simulation import Simulation
 from simlab.packet.sweep import Point, grid, run_point, sweep
 
 BASIC = {
@@ -89,7 +91,8 @@ def test_unfinished_messages_give_exit_code_3(tmp_path):
         ({"model": {"transport": {"payload_bytes": 0}}}, ["payload_bytes", "1 to 65535"]),
         ({"model": {"transport": {"payload_bytes": 65500}}}, ["payload_bytes and header_bytes"]),
         ({"model": {"switch": {"lossless": [3, 9]}}}, ["lossless[1]", "0 to 7"]),
-        ({"model": {"switch": {"weights": {"9": 1}}}}, ["weights of priority", "9"]),
+        ({"model": {"switch": {"weights": {"9": 1}}}}, ["priority of weights", "9"]),
+        ({"model": {"switch": {"weights": {"3": 0}}}}, ["weights[3]", "0", "at least 1"]),
         ({"model": {"congestion": {"registers": {"rpg_gd": 99}}}}, ["rpg_gd = 99", "10..11"]),
         ({"model": {"congestion": {"registers": {"rpg_xx": 1}}}}, ["registers", "rpg_xx"]),
         (
@@ -172,8 +175,12 @@ def test_registers_are_read_in_the_firmware_s_own_units(tmp_path):
 def test_the_file_reaches_the_model(tmp_path):
     model = {
         "congestion": {"profile": "hpcc", "form": "firmware", "dcqcn": {"ai_bps": 7e6}},
-        "balancing": {"spread": "flowlet", "hash": {"algorithm": "crc", "fields": ["dst_qp"]}},
         "switch": {"lossless": [3, 4], "weights": {"3": 5}},
+        "balancing": {
+            "spread": "flowlet",
+            "hash": {"algorithm": "crc", "fields": ["dst_qp"]},
+            "weights": {"9": 2},  # of directed ports
+        },
         "infiniband": {"credits_bytes": 9000},
     }
     events = [{"at_s": 1e-5, "what": "rate", "cable": 1, "value": 25e9}]
@@ -186,6 +193,22 @@ def test_the_file_reaches_the_model(tmp_path):
     assert plan.model.switch.weights == {3: 5}
     assert plan.model.infiniband.credits_bytes == 9000
     assert plan.events[0].value == 25e9
+    assert call("packet", "run", tmp_path / "run.yaml").exit_code == 0
+
+
+def test_the_settings_printed_are_those_that_a_configuration_takes(tmp_path):
+    done = call("packet", "settings")
+    assert done.exit_code == 0
+    sections = dict(part.split("\n", 1) for part in done.stdout.removeprefix("# ").split("\n# "))
+    model = yaml.safe_load(next(text for name, text in sections.items() if name[:6] == "model;"))
+    plan = load_config(write(tmp_path, model=model))
+    read, default = (Simulation(plan.topology, one, plan.traffic) for one in (plan.model, Model()))
+    assert (read.s == default.s).all()
+    assert (read.f == default.f).all()
+    registers = next(text for name, text in sections.items() if "registers" in name)
+    changes = {"model": {"congestion": {"registers": yaml.safe_load(registers)}}}
+    assert load_config(write(tmp_path, **changes)).model.congestion.dcqcn == NVIDIA_FIRMWARE
+    assert {"topology of kind star", "workload of kind collective"} <= set(sections)
 
 
 @pytest.mark.parametrize(
