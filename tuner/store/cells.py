@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from collectors.model.metric import Column
 from tuner.store.arithmetic import Bools, Floats, Ints, Values
 from tuner.store.growth import HalfGrowth, growth_of
 from tuner.store.panel import Half, Panel
+
+_FEW: Final = 128  # look-ups one by one, before a table of all is made
 
 
 class Cells:
@@ -29,15 +32,23 @@ class Cells:
         self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.columns: list[Column] = []
         number: dict[Column, int] = {}
+        known: dict[tuple[int, ...], Ints] = {}  # most panels have the columns of another one
         parts = []
         for panel, found in zip(panels, self._halves, strict=True):
-            for column in panel.columns:
-                if column not in number:
-                    number[column] = len(self.columns)
-                    self.columns.append(column)
-            of_panel = np.array([number[column] for column in panel.columns], np.int64)
+            same = tuple(map(id, panel.columns))
+            of_panel = known.get(same)
+            if of_panel is None:
+                for column in panel.columns:
+                    if column not in number:
+                        number[column] = len(self.columns)
+                        self.columns.append(column)
+                numbers = [number[column] for column in panel.columns]
+                of_panel = known[same] = np.array(numbers, np.int64)
             parts.append(of_panel[found.column] if len(of_panel) else found.column)
         self._column = _joined(parts)  # number of each cell's column in `columns`
+        self.of_metric: dict[str, list[int]] = {}
+        for place, column in enumerate(self.columns):
+            self.of_metric.setdefault(column.metric, []).append(place)
 
     @cached_property
     def entity(self) -> Ints:
@@ -58,37 +69,45 @@ class Cells:
     @cached_property
     def growth(self) -> HalfGrowth:
         """Growth of every cell."""
-        grown = [growth_of(p, h) for p, h in zip(self.panels, self._halves, strict=True)]
-        names = HalfGrowth.__dataclass_fields__
-        return HalfGrowth(**{n: _joined([getattr(part, n) for part in grown]) for n in names})
+        return growth_of(self.panels, self._halves, self.columns, self._column)
 
     @cached_property
     def newest(self) -> tuple[Values, Ints]:
         """Newest native value and its wall clock; undefined where there is no reading."""
         values, times = [], []
         for panel, half in zip(self.panels, self._halves, strict=True):
-            last = half.last
-            values.append(half.values[last, np.arange(len(last))])
-            times.append(panel.at[last, half.row])
+            if half.present is None and len(half.values):
+                values.append(half.values[-1])
+                times.append(panel.at[-1][half.row])
+            else:
+                last = half.last
+                values.append(half.values[last, np.arange(len(last))])
+                times.append(panel.at[last, half.row])
         return _joined(values), _joined(times)
 
-    @cached_property
-    def highest(self) -> tuple[Values, Ints]:
-        """Highest native value and its wall clock; undefined where there is no reading."""
-        values, times = [], []
-        for panel, half in zip(self.panels, self._halves, strict=True):
-            held = half.values
+    def highest(self, cells: Ints) -> tuple[Values, Ints]:
+        """Return highest native value and its wall clock of cells that have a reading."""
+        values = np.zeros(len(cells), self._halves[0].values.dtype if self._halves else np.float64)
+        times = np.zeros(len(cells), np.int64)
+        order = np.argsort(cells)
+        edges = np.searchsorted(cells[order], self._starts)
+        for owner in np.flatnonzero(np.diff(edges)).tolist():
+            there = order[edges[owner] : edges[owner + 1]]
+            own = cells[there] - self._starts[owner]
+            panel, half = self.panels[owner], self._halves[owner]
+            held = half.values[:, own]
             if half.present is not None:
-                held = np.where(half.present, held, held.min(axis=0, initial=0))
-            cells = np.arange(len(half.row))
-            top = held.argmax(axis=0) if len(held) else np.zeros(len(cells), np.int64)
-            values.append(held[top, cells])
-            times.append(panel.at[top, half.row])
-        return _joined(values), _joined(times)
+                held = np.where(half.present[:, own], held, held.min(axis=0))
+            top = held.argmax(axis=0)
+            values[there] = held[top, np.arange(len(own))]
+            times[there] = panel.at[top, half.row[own]]
+        return values, times
 
     @cached_property
     def _by_column(self) -> tuple[Ints, Ints]:
-        order = np.argsort(self._column, kind="stable")
+        few = len(self.columns) <= 1 << 16  # then the sort is one by digits
+        column = self._column.astype(np.uint16) if few else self._column
+        order = np.argsort(column, kind="stable")
         return order, np.searchsorted(self._column[order], np.arange(len(self.columns) + 1))
 
     def of_column(self, column: int) -> Ints:
@@ -102,7 +121,7 @@ class Cells:
         return self.panels[place], self._halves[place], cell - int(self._starts[place])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Chosen:
     """The cells that answer for one metric, one for each entity. Arrays of shape (n,).
 
@@ -114,10 +133,24 @@ class Chosen:
     cell: Ints
     column: Ints
     columns: tuple[Column, ...]
+    _asked: int = 0
+
+    def find(self, entity: int) -> int | None:
+        """Return the place of an entity by its id, None where it has no cell."""
+        if self.crowded:
+            return self._places.get(entity)
+        self._asked += 1
+        place = int(np.searchsorted(self.entity, entity))
+        there = place < len(self.entity) and self.entity[place] == entity
+        return place if there else None
+
+    @property
+    def crowded(self) -> bool:
+        """So many entities were looked for that tables of all pay."""
+        return self._asked >= _FEW
 
     @cached_property
-    def place(self) -> dict[int, int]:
-        """Entity id -> place in the arrays."""
+    def _places(self) -> dict[int, int]:
         return {entity: place for place, entity in enumerate(self.entity.tolist())}
 
     @cached_property
@@ -141,18 +174,17 @@ class Chosen:
         )
 
 
-def choose(
-    ints: Cells, floats: Cells, wanted: Callable[[Column], bool], rank: Callable[[Column], int]
-) -> Chosen:
+def choose(ints: Cells, floats: Cells, metric: str, rank: Callable[[Column], int]) -> Chosen:
     """Return one cell for each entity: the first in order with two readings, else with one.
 
-    Order: rank of the column, then the order of panels.
+    Order: rank of the column, then the order of panels. In order of the entities' ids.
     """
     columns: list[Column] = []
     cells, is_float, number, ranks = [], [], [], []
     for kind, table in enumerate((ints, floats)):
-        for place, column in enumerate(table.columns):
-            if not wanted(column) or (column.number == "float") != bool(kind):
+        for place in table.of_metric.get(metric, ()):
+            column = table.columns[place]
+            if (column.number == "float") != bool(kind):
                 continue
             found = table.of_column(place)
             cells.append(found)
@@ -164,16 +196,21 @@ def choose(
     column_of, rank_of = _joined(number), _joined(ranks)
 
     def ask(of: Callable[[Cells], Ints]) -> Ints:
+        if not of_float.any():
+            return of(ints)[cell]
         out = np.zeros(len(cell), np.int64)
         out[~of_float], out[of_float] = of(ints)[cell[~of_float]], of(floats)[cell[of_float]]
         return out
 
     entity, counts = ask(lambda table: table.entity), ask(lambda table: table.counts)
-    panel = ask(lambda table: table.panel)
     thin = np.where(counts > 1, 0, np.where(counts == 1, 1, 2))
-    order = np.lexsort((cell, panel, rank_of, thin, entity))
+    order = np.argsort(entity, kind="stable")
     first = np.ones(len(order), np.bool_)
     first[1:] = entity[order][1:] != entity[order][:-1]
+    if not first.all():  # several sources have it
+        panel = ask(lambda table: table.panel)
+        order = np.lexsort((cell, panel, rank_of, thin, entity))
+        first[1:] = entity[order][1:] != entity[order][:-1]
     kept = order[first & (thin[order] < 2)]
     return Chosen(entity[kept], of_float[kept], cell[kept], column_of[kept], tuple(columns))
 

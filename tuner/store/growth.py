@@ -1,4 +1,4 @@
-"""Growth of all counters of a panel at once.
+"""Growth of all counters of a window at once.
 
 Where a counter neither fell nor stuck nor began anew, the sum of its steps is last minus first;
 the others, and those with absent readings, go through the arithmetic step by step.
@@ -6,9 +6,9 @@ the others, and those with absent readings, go through the arithmetic step by st
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,12 +28,12 @@ from tuner.store.arithmetic import (
 )
 from tuner.store.panel import Half, Panel
 
-_CHUNK: Final = 1 << 20  # cells of one step of arithmetic: bounds the temporary arrays
+_CHUNK: Final = 1 << 20  # readings of one step of arithmetic: bounds the temporary arrays
 
 
 @dataclass(frozen=True)
 class HalfGrowth:
-    """Growth of the cells of one half, arrays of shape (n,); totals in native units."""
+    """Growth of the integer or the float cells, arrays of shape (n,); totals in native units."""
 
     total: Values
     rough: Floats  # the same as float, where the integer sum may have overflowed
@@ -46,59 +46,104 @@ class HalfGrowth:
     saturated: Bools
 
 
-def growth_of(panel: Panel, half: Half) -> HalfGrowth:
-    """Return the growth of every cell of a half of a panel."""
-    samples, cells = half.values.shape
-    run = max(1, _CHUNK // max(samples, 1))
-    rules = _rules(tuple(panel.columns))
-    parts = []
-    for start in range(0, max(cells, 1), run):
-        places = slice(start, min(start + run, cells))
-        row, values = half.row[places], half.values[:, places]
-        of_cells = rules.take(half.column[places])
-        present = None if half.present is None else half.present[:, places]
-        if present is None or present.all():
-            parts.append(_dense(panel, row, values, of_cells))
+_NAMES: Final = tuple(HalfGrowth.__dataclass_fields__)
+
+
+def growth_of(
+    panels: Sequence[Panel], halves: Sequence[Half], columns: Sequence[Column], column: Ints
+) -> HalfGrowth:
+    """Return the growth of every cell of the halves, one half after the other.
+
+    columns, column: all columns, and of each cell the number of its own. What is said of cells
+    that are no counters means nothing.
+    """
+    grown = _nothing(len(column), halves[0].values.dtype if halves else np.dtype(np.uint64))
+    rules = rules_of(columns)
+    counts = np.array([one.kind == "counter" for one in columns], np.bool_)
+    start = 0
+    for panel, half in zip(panels, halves, strict=True):
+        samples, cells = half.values.shape
+        here, start = slice(start, start + cells), start + cells
+        if not samples or not cells:
+            continue
+        part, own = _views(grown, here), column[here]
+        if half.present is None or half.present.all():
+            odd = _straight(panel, half, part, rules, own)
+            for places in _runs(np.flatnonzero(odd & counts[own]), samples):
+                _step(panel, half, part, places, rules.take(own[places]))
         else:
-            parts.append(_sparse(panel, row, values, present, of_cells))
-    if len(parts) == 1:
-        return parts[0]
-    names = HalfGrowth.__dataclass_fields__
-    return HalfGrowth(**{n: np.concatenate([getattr(p, n) for p in parts]) for n in names})
+            for places in _runs(np.arange(cells), samples):
+                _leap(panel, half, part, places, rules.take(own[places]))
+    return grown
 
 
-def _dense(panel: Panel, row: Ints, values: Values, rules: Rules) -> HalfGrowth:
+def _nothing(cells: int, dtype: np.dtype[Any]) -> HalfGrowth:
+    total = np.zeros(cells, dtype)
+    rough, seconds = np.zeros(cells), np.zeros(cells)
+    samples, first_at, last_at, resets, wraps = (np.zeros(cells, np.int64) for _ in range(5))
+    saturated = np.zeros(cells, np.bool_)
+    return HalfGrowth(total, rough, seconds, samples, first_at, last_at, resets, wraps, saturated)
+
+
+def _views(grown: HalfGrowth, here: slice) -> HalfGrowth:
+    return HalfGrowth(*(getattr(grown, name)[here] for name in _NAMES))
+
+
+def _runs(places: Ints, samples: int) -> Iterator[Ints]:
+    """Yield places in parts of which all readings together are not too many."""
+    run = max(1, _CHUNK // samples)
+    for begin in range(0, len(places), run):
+        yield places[begin : begin + run]
+
+
+def _straight(panel: Panel, half: Half, part: HalfGrowth, rules: Rules, column: Ints) -> Bools:
+    """Write last minus first into cells without absent readings; return where that is wrong."""
+    values, row = half.values, half.row
+    np.subtract(values[-1], values[0], out=part.total)
+    part.rough[:] = part.total
+    part.seconds[:] = _seconds(panel)[row]
+    part.samples[:] = len(values)
+    part.first_at[:], part.last_at[:] = panel.at[0][row], panel.at[-1][row]
+    odd = _fell(values)
+    anew = panel.incarnation[1:] != panel.incarnation[:-1]
+    if anew.any():
+        odd |= anew.any(axis=0)[row]
+    if values.dtype == np.uint64 and rules.saturates.any():
+        odd |= rules.saturates[column] & (values[-1] >= rules.top[column])
+    return odd
+
+
+def _fell(values: Values) -> Bools:
+    """Return the cells of which a reading is smaller than the one before."""
     samples, cells = values.shape
-    if not samples:
-        nothing = np.zeros(cells, np.int64)
-        total = np.zeros(cells, values.dtype)
-        return _made(total, total, nothing / 1e9, nothing, nothing, nothing, _no_events(cells))
-    before, after = values[:-1], values[1:]
+    run = max(1, _CHUNK // samples)
+    if cells <= run:
+        return np.asarray((values[1:] < values[:-1]).any(axis=0))
+    return np.concatenate([_fell(values[:, at : at + run]) for at in range(0, cells, run)])
+
+
+def _seconds(panel: Panel) -> Floats:
+    """Return the measured time of each row."""
+    same = panel.boot[1:] == panel.boot[:-1]
+    if same.all():
+        return np.asarray((panel.mono[-1] - panel.mono[0]) / 1e9)
+    spans = spans_of(same[:, None], np.diff(panel.mono, axis=0), np.diff(panel.at, axis=0))
+    return np.asarray(spans.sum(axis=0))
+
+
+def _step(panel: Panel, half: Half, part: HalfGrowth, places: Ints, rules: Rules) -> None:
+    """Write the sums of steps into cells without absent readings."""
+    values = half.values[:, places]
     same = panel.incarnation[1:] == panel.incarnation[:-1]
-    odd = (after < before).any(axis=0) | ~same.all(axis=0)[row]
-    if values.dtype == np.uint64:
-        odd |= rules.saturates & (values[-1] >= rules.top)
-    total = values[-1] - values[0]
-    rough = total.astype(np.float64)
-    events = _no_events(cells)
-    if odd.any():
-        cells_of = np.flatnonzero(odd)
-        grown, what = deltas(
-            before[:, cells_of], after[:, cells_of], same[:, row[cells_of]], rules.take(cells_of)
-        )
-        total[cells_of], rough[cells_of] = _sums(grown)
-        for kind, counts in zip(events, _count(what), strict=True):
-            kind[cells_of] = counts
-    seconds = spans_of(
-        (panel.boot[1:] == panel.boot[:-1])[:, None],
-        np.diff(panel.mono, axis=0),
-        np.diff(panel.at, axis=0),
-    ).sum(axis=0)[row]
-    readings: Ints = np.full(cells, samples, np.int64)
-    return _made(total, rough, seconds, readings, panel.at[0][row], panel.at[-1][row], events)
+    grown, what = deltas(values[:-1], values[1:], same[:, half.row[places]], rules)
+    part.total[places], part.rough[places] = _sums(grown)
+    _count(what, part, places)
 
 
-def _sparse(panel: Panel, row: Ints, values: Values, present: Bools, rules: Rules) -> HalfGrowth:
+def _leap(panel: Panel, half: Half, part: HalfGrowth, places: Ints, rules: Rules) -> None:
+    """Write growth from reading to reading into cells with absent ones."""
+    row, values = half.row[places], half.values[:, places]
+    present = half.present[:, places] if half.present is not None else np.ones(values.shape, bool)
     samples, cells = values.shape
     every = np.arange(cells)[None, :]
     seen = np.where(present, np.arange(samples)[:, None], -1)
@@ -114,14 +159,12 @@ def _sparse(panel: Panel, row: Ints, values: Values, present: Bools, rules: Rule
         at[1:] - at[previous, every],
     )
     first, last = np.argmax(present, axis=0), np.maximum(seen.max(axis=0), 0)
-    return _made(
-        *_sums(np.where(valid, grown, grown.dtype.type(0))),
-        np.where(valid, spans, 0.0).sum(axis=0),
-        np.asarray(np.count_nonzero(present, axis=0), np.int64),
-        panel.at[first, row],
-        panel.at[last, row],
-        _count(np.where(valid, what, np.uint8(0))),
-    )
+    valid_grown = np.where(valid, grown, grown.dtype.type(0))
+    part.total[places], part.rough[places] = _sums(valid_grown)
+    part.seconds[places] = np.where(valid, spans, 0.0).sum(axis=0)
+    part.samples[places] = np.count_nonzero(present, axis=0)
+    part.first_at[places], part.last_at[places] = panel.at[first, row], panel.at[last, row]
+    _count(np.where(valid, what, np.uint8(0)), part, places)
 
 
 def spans_of(same_boot: Bools, mono_ns: Ints, at_ns: Ints) -> Floats:
@@ -129,26 +172,11 @@ def spans_of(same_boot: Bools, mono_ns: Ints, at_ns: Ints) -> Floats:
     return np.where(same_boot, mono_ns, np.maximum(at_ns, 0)) / 1e9
 
 
-@lru_cache(maxsize=1024)
-def _rules(columns: tuple[Column, ...]) -> Rules:
-    return rules_of(columns)
-
-
-def _made(
-    total: Values, rough: Values, seconds: Floats, counts: Ints, first_at: Ints, last_at: Ints,
-    events: tuple[Ints, Ints, Bools],
-) -> HalfGrowth:  # fmt: skip
-    return HalfGrowth(total, rough, seconds, counts, first_at, last_at, *events)
-
-
 def _sums(grown: Values) -> tuple[Values, Floats]:
     return grown.sum(axis=0), grown.astype(np.float64).sum(axis=0)
 
 
-def _no_events(cells: int) -> tuple[Ints, Ints, Bools]:
-    return np.zeros(cells, np.int64), np.zeros(cells, np.int64), np.zeros(cells, np.bool_)
-
-
-def _count(what: Events) -> tuple[Ints, Ints, Bools]:
-    resets, wraps = (what == RESET).sum(axis=0), (what == WRAP).sum(axis=0)
-    return resets, wraps, np.asarray((what == SATURATED).any(axis=0))
+def _count(what: Events, part: HalfGrowth, places: Ints) -> None:
+    part.resets[places] = (what == RESET).sum(axis=0)
+    part.wraps[places] = (what == WRAP).sum(axis=0)
+    part.saturated[places] = (what == SATURATED).any(axis=0)

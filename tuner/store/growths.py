@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 from collectors.model.entities import Entity
 from tuner.store.arithmetic import Bools, Floats, Ints, Values
 from tuner.store.cells import Cells, Chosen
+
+_EXACT: Final = 2.0**63  # from here on a sum of integers may not have fitted
 
 
 class Growth(msgspec.Struct, frozen=True, gc=False):
@@ -83,8 +85,10 @@ class GrowthMap(Mapping[Entity, Growth]):
     def find(self, entity: Entity) -> Growth | None:
         """Return the growth at an entity, None where there is none."""
         number = self._id_of(entity)
-        place = None if number is None else self._chosen.place.get(number)
-        return None if place is None else self._growth(place)
+        place = None if number is None else self._chosen.find(number)
+        if place is None:
+            return None
+        return self._growth(place) if self._chosen.crowded else self._single(place)
 
     def __iter__(self) -> Iterator[Entity]:
         return (self._entities[number] for number in self._numbers)
@@ -165,7 +169,7 @@ class GrowthMap(Mapping[Entity, Growth]):
     def _totals(self) -> list[float]:
         chosen, rough = self._chosen, self._rows["rough"]
         plain = all(column.scale == 1 for column in chosen.columns)
-        exact = rough < 2.0**63  # else the sum of integers did not fit
+        exact = rough < _EXACT
         if not chosen.is_float.any() and exact.all():
             native: list[float] = self._tables[0].growth.total[chosen.cell].tolist()
         else:
@@ -187,6 +191,28 @@ class GrowthMap(Mapping[Entity, Growth]):
             columns[column].to_unit(total)
             for column, total in zip(chosen.column.tolist(), native, strict=True)
         ]
+
+    def _single(self, place: int) -> Growth:
+        """Return one growth as `_growth` does, without making lists of all."""
+        cell, is_float = self._chosen.cell[place], bool(self._chosen.is_float[place])
+        grown = self._tables[is_float].growth
+        rough = grown.rough[cell].item()
+        native = grown.total[cell].item() if not is_float and rough < _EXACT else rough
+        total = self._chosen.columns[self._chosen.column[place]].to_unit(native)
+        span = grown.seconds[cell].item()
+        return Growth(
+            self._entities[self._numbers[place]],
+            self._metric,
+            total,
+            span,
+            total / span,
+            grown.samples[cell].item(),
+            grown.first_at[cell].item(),
+            grown.last_at[cell].item(),
+            grown.resets[cell].item(),
+            grown.wraps[cell].item(),
+            grown.saturated[cell].item(),
+        )
 
     def _growth(self, place: int) -> Growth:
         totals, seconds, samples, first_at, last_at, resets, wraps, saturated = self._lists

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -53,6 +53,10 @@ class Series:
     values: Values
     incarnation: Ints
     boot: Ints
+
+
+Read: TypeAlias = Callable[[Cells, Ints], tuple[Values, Ints]]
+"""Returns native values and wall clocks of cells."""
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):
@@ -179,10 +183,7 @@ class Window(FactView):
         found = self._newest.get(metric)
         if found is None:
             chosen = self._choice(metric)
-            found = self._newest[metric] = {
-                self._entities[number]: self._sample(chosen, place)
-                for place, number in enumerate(chosen.entity.tolist())
-            }
+            found = self._newest[metric] = self._samples(chosen, _newest)
         return found
 
     def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
@@ -192,20 +193,14 @@ class Window(FactView):
         for table, places in zip(self._tables, (~chosen.is_float, chosen.is_float), strict=True):
             newest[places] = table.newest[0][chosen.cell[places]]
         unlike = newest * chosen.numerator / chosen.denominator != value
-        return {
-            self._entities[chosen.entity[place]]: self._sample(chosen, place)
-            for place in np.flatnonzero(unlike).tolist()
-        }
+        return self._samples(chosen.only(unlike), _newest)
 
     def highest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the highest value of a metric within the window, at every entity that has it."""
         found = self._highest.get(metric)
         if found is None:
             chosen = self._choice(metric)
-            found = self._highest[metric] = {
-                self._entities[number]: self._sample(chosen, place, highest=True)
-                for place, number in enumerate(chosen.entity.tolist())
-            }
+            found = self._highest[metric] = self._samples(chosen, Cells.highest)
         return found
 
     def rates(self, metric: str, entity: Entity) -> tuple[Ints, Floats] | None:
@@ -277,7 +272,7 @@ class Window(FactView):
         if chosen is None:
             chosen = self._chosen[metric] = choose(
                 *self._tables,
-                lambda column: column.metric == metric,
+                metric,
                 lambda column: _RANK.get(column.via, len(_RANK)),
             )
         return chosen
@@ -292,16 +287,33 @@ class Window(FactView):
 
     def _place(self, chosen: Chosen, entity: Entity) -> int | None:
         number = self._ids.get(entity)
-        return None if number is None else chosen.place.get(number)
+        return None if number is None else chosen.find(number)
 
     def _table(self, chosen: Chosen, place: int) -> Cells:
         return self._tables[int(chosen.is_float[place])]
 
-    def _sample(self, chosen: Chosen, place: int, *, highest: bool = False) -> Sample:
-        table = self._table(chosen, place)
-        values, times = table.highest if highest else table.newest
+    def _sample(self, chosen: Chosen, place: int) -> Sample:
+        values, times = self._table(chosen, place).newest
         cell, column = chosen.cell[place], chosen.columns[chosen.column[place]]
         return Sample(column.to_unit(values[cell].item()), int(times[cell]))
+
+    def _samples(self, chosen: Chosen, read: Read) -> dict[Entity, Sample]:
+        """Return what is read of each cell, in the metric's unit."""
+        native, times = np.empty(len(chosen.cell), object), np.zeros(len(chosen.cell), np.int64)
+        for table, places in zip(self._tables, (~chosen.is_float, chosen.is_float), strict=True):
+            of_table, times[places] = read(table, chosen.cell[places])
+            native[places] = of_table.astype(object)
+        values: list[float] = native.tolist()
+        if not all(column.native for column in chosen.columns):
+            columns = map(chosen.columns.__getitem__, chosen.column.tolist())
+            values = [column.to_unit(value) for column, value in zip(columns, values, strict=True)]
+        entities = map(self._entities.__getitem__, chosen.entity.tolist())
+        return dict(zip(entities, map(Sample, values, times.tolist()), strict=True))
+
+
+def _newest(table: Cells, cells: Ints) -> tuple[Values, Ints]:
+    values, times = table.newest
+    return values[cells], times[cells]
 
 
 def steps(series: Series) -> tuple[Floats, Floats]:

@@ -77,3 +77,20 @@ def test_what_nobody_reads_is_not_counted_and_not_unlike(window):
     assert not window.counted("s_id")
     assert not window.counted("nobody_total")
     assert window.growing("nobody_total") == window.unlike("nobody_id", 4) == {}
+
+
+def test_a_growth_looked_up_is_the_one_of_all_however_many_were_before(window):
+    grown = window.growth_all("t_seconds_total")
+    for _ in range(20):  # from some look-up on a table of all answers
+        assert [window.growth("t_seconds_total", port) for port in PORTS] == list(grown.values())
+        assert window.growth("t_seconds_total", Port(Device("nobody", "k"), 1)) is None
+    assert window.growth("t_seconds_total", PORTS[5]).total == (2**64 - 1) / 10**6
+
+
+def test_the_highest_value_of_each_is_found_at_its_time(window):
+    highest = window.highest_all("t_seconds_total")
+    assert list(highest) == PORTS
+    assert highest[PORTS[5]].value == (2**64 - 1) / 10**6
+    assert highest[PORTS[6]].value == 0.1
+    assert {seen.at_ns for seen in highest.values()} == {at(2).at_ns, at(0).at_ns}
+    assert highest[PORTS[0]].at_ns == highest[PORTS[8]].at_ns == at(0).at_ns
