@@ -1,6 +1,8 @@
 """Recommendations held against the twin: effects simulated, harm dropped, thresholds searched.
 
-Causes are tried in the order of their findings, each on top of what was accepted before it.
+Defects first: a place that differs from its like is mended whatever the twin says of it, other
+cures unless they do harm there. Where that makes the job faster, what could only be better waits
+for another look: it would be tuned for a fabric that is about to change.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ from collectors.model.entities import Entity, Interface, Port, Slot, wire_of
 from collectors.model.errors import NotSupported
 from collectors.model.facts import Value
 from tuner.advice.cure import recommend_change
+from tuner.advice.cures.configuration import ALPHA, EXPONENT, as_knob
 from tuner.advice.cures.congestion import ECN, TUNED
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.norm import rate_bps, runs_dcqcn
+from tuner.advice.norm import rate_bps, runs_dcqcn, usual
 from tuner.advice.recommend import once_each
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.search.candidate import changed_settings
 from tuner.advice.search.objective import Weights
 from tuner.advice.search.search import Found, search
-from tuner.advice.twin.change import Assignment, shows
+from tuner.advice.twin.change import HOST, REPAIR, Assignment, shows
 from tuner.advice.twin.compare import Comparison, compare
 from tuner.advice.twin.twin import Twin, build_twin
 from tuner.diagnosis.finding import Diagnosis, Finding
@@ -62,6 +65,21 @@ class _Trial:
         """Tell whether a change does harm on the twin; against a defect only a faithful one can."""
         harmful = found.job_ratios[0] > HARM
         return harmful and (self.faithful or section not in DEFECTS)
+
+    def mends_drift(self, group: Iterable[Recommendation]) -> bool:
+        """Tell whether a cure only brings places to what most of their like have."""
+        return all(
+            (norm := self._usual(rec.knob, place)) is not None and norm == rec.proposed
+            for rec in group
+            for place in rec.places
+        )
+
+    def _usual(self, knob: str, place: Entity) -> Value | None:
+        found = usual(self.telemetry, self.fabric, knob, place)
+        if found is None and knob == EXPONENT:
+            found = usual(self.telemetry, self.fabric, ALPHA, place)
+            return None if found is None else as_knob(ALPHA, found[0], found[0])[2]
+        return None if found is None else found[0]
 
     def now(self) -> Twin:
         """Return the twin with everything that was accepted."""
@@ -110,11 +128,15 @@ def prove(
     together = found is not None and not trial.vetoes(found, "config")
     if found is not None and together:
         trial.accepted += joint
-        trial.cured = found.job_ratios[0] < CURED
+        trial.cured = found.job_ratios[0] < CURED or any(
+            map(trial.mends_drift, _of_rules(defects, tuned))
+        )
         for group in defects:
             kept += _told(group, found, trial)
-    for group in groups:
-        if not (together and group in defects):
+    for group in defects if not together else ():
+        kept += _judged(trial, group, findings.get(group[0].because[0]))
+    for group in _left(groups, defects, findings):
+        if not trial.cured:
             kept += _judged(trial, group, findings.get(group[0].because[0]))
     left = budget_s - (time.monotonic() - began)
     if tuned and left > 0 and not trial.cured:
@@ -147,6 +169,30 @@ def _by_cause(made: Sequence[Recommendation]) -> Mapping[str, list[Recommendatio
     return groups
 
 
+def _left(
+    groups: Iterable[list[Recommendation]],
+    defects: list[list[Recommendation]],
+    findings: Mapping[str, Finding],
+) -> list[list[Recommendation]]:
+    """Return what is no defect; nothing about balance where a broken link makes it uneven."""
+    reasons = [findings.get(group[0].because[0]) for group in defects]
+    broken = any(finding is not None and finding.section == "link" for finding in reasons)
+    return [
+        group
+        for group in groups
+        if group not in defects
+        and not (broken and findings[group[0].because[0]].section == "balance")
+    ]
+
+
+def _of_rules(
+    groups: Iterable[list[Recommendation]], tuned: Iterable[Finding]
+) -> list[list[Recommendation]]:
+    """Return the causes whose findings are about thresholds."""
+    ids = {finding.id for finding in tuned}
+    return [group for group in groups if group[0].because[0] in ids]
+
+
 def _is_optional(finding: Finding | None, group: Iterable[Recommendation]) -> bool:
     """Tell whether a cause is no defect, only values that could be better.
 
@@ -154,7 +200,10 @@ def _is_optional(finding: Finding | None, group: Iterable[Recommendation]) -> bo
     """
     if finding is None:
         return False
-    unsure = any(rec.confidence < finding.confidence for rec in group)
+    made = list(group)
+    if any(rec.knob in (REPAIR, HOST) for rec in made):
+        return False
+    unsure = any(rec.confidence < finding.confidence for rec in made)
     return finding.section in KNOBS_ONLY or (finding.rule in TUNED and unsure)
 
 
@@ -176,12 +225,15 @@ def _judged(
         return [replace(rec, missing=(*rec.missing, _UNSEEN)) for rec in group]
     found = trial.tried(changes)
     section = "" if finding is None else finding.section
-    if trial.vetoes(found, section) and section != "link":
+    drift = trial.mends_drift(group)
+    if trial.vetoes(found, section) and section != "link" and not drift:
         return []
-    if _is_optional(finding, group) and trial.faithful and not _helps(found):
+    optional = _is_optional(finding, group)
+    if optional and trial.faithful and not _helps(found):
         return []
     trial.accepted += changes
-    trial.cured |= found.job_ratios[0] < CURED and not _is_optional(finding, group)
+    tuned = finding is not None and finding.rule in TUNED
+    trial.cured |= not optional and (found.job_ratios[0] < CURED or (drift and tuned))
     return _told(group, found, trial)
 
 
@@ -282,8 +334,6 @@ def _homes(trial: _Trial, knob: str) -> Iterable[tuple[Entity, Value | None]]:
                 yield port, None if setting is None else setting.value
         return
     if knob == "buffer_alpha_exponent":
-        from tuner.advice.cures.configuration import ALPHA, as_knob
-
         for name in (knob, ALPHA):
             for place, setting in telemetry.setting_all(name).items():
                 if isinstance(place, Slot) and place.kind == "priority_group":

@@ -9,7 +9,18 @@ from typing import Final
 
 from collectors.model.entities import Entity
 from tuner.advice.cure import Cure
-from tuner.advice.cures import balance, configuration, congestion, host, infiniband, link, queue
+from tuner.advice.cures import (
+    balance,
+    capacity,
+    configuration,
+    congestion,
+    deadlock,
+    host,
+    infiniband,
+    link,
+    queue,
+    watchdog,
+)
 from tuner.advice.recommendation import Recommendation
 from tuner.diagnosis.finding import Diagnosis
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -27,7 +38,10 @@ CURES: Final[Mapping[str, Cure]] = MappingProxyType(
         "slow-receiver": host.look_at,
         "pause-storm": host.look_at,
         "pcie-link": host.look_at,
-        "pfc-deadlock": host.watch_pauses,
+        "pfc-deadlock": deadlock.break_circle,
+        "watchdog-fired": watchdog.act_later,
+        "nic-buffer-overflow": host.stop_overflow,
+        "unequal-capacity": capacity.weigh,
         "ack-timeouts": host.outlast_timeouts,
         "slow-link": link.speed_up,
         "mtu-mismatch": host.align_mtu,

@@ -1,30 +1,25 @@
-"""Cures of uneven paths: what the hash sees, its seed by tier, queue pairs, weights, rank order."""
+"""Cures of uneven paths: what the hash sees, its seed by tier, queue pairs, rank order."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
 from collectors.model.ecmp_hash import FIVE_TUPLE, HashField
-from collectors.model.entities import Device, Entity, Host, Interface, Switch, display, link
+from collectors.model.entities import Device, Entity, Host, Interface, Switch, display
 from collectors.model.facts import Value
 from tuner.advice.cure import GOODPUT, Cure, recommend_change
 from tuner.advice.cures.configuration import aligned
-from tuner.advice.cures.link import repair
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
-from tuner.diagnosis.rules.unequal_capacity import is_down
 from tuner.diagnosis.view import FabricView, Telemetry
 from tuner.models.balls_in_bins import spread
 
 WISH: Final = 16  # flows for each pair of NICs (Llama 3; Baidu: 16 to 64 bring 95 of 100 Gb/s)
 _FIELDS: Final = "ecmp_hash_fields"
 _RING: Final = 3  # of as many hosts a ring and an all-to-all look alike
-MOST_WEIGHT: Final = 8
 _ROTATION: Final = 8  # bits: another half of the hash for every second tier
 
 
@@ -43,7 +38,7 @@ def spread_out(
 ) -> Iterable[Recommendation]:
     """Give the hash more to see: all five fields and the queue pair, and more queue pairs."""
     switch = _switch(finding.subject)
-    links = max(2, len(_uplinks(fabric, switch)) if switch else 2)
+    links = max(2, len(uplinks(fabric, switch)) if switch else 2)
     flows = _flows(telemetry)
     effects = [_spread_effect(flows[0], links, WISH * flows[1])]
     seen: list[Recommendation] = []
@@ -94,7 +89,7 @@ def depolarise(
     now = telemetry.settings(switch).get(name)
     old = int(now.value) if now is not None and isinstance(now.value, (int, float)) else 0
     others = [one for one in like if one != switch and _value(telemetry, one, name) == old]
-    links = max(2, len(_uplinks(fabric, switch)))
+    links = max(2, len(uplinks(fabric, switch)))
     effect = Effect(
         GOODPUT, "ratio", 1.0, 1.0, float(links), "reachable links of two equal hashes",
         "one hash at two tiers reaches M2/gcd(M1, M2) of the links, two reach all",
@@ -111,53 +106,6 @@ def depolarise(
         risk="low",
         also=others,
     )
-
-
-def weigh(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
-    """Mend the cables that are down; until then, weigh next hops by the capacity that is left."""
-    switch, left, usual = _switch(finding.subject), *_capacities(finding)
-    if switch is None or not left or not usual:
-        return
-    for uplink in _uplinks(fabric, switch):
-        far = fabric.peer(uplink)
-        if far is not None and is_down(telemetry, fabric, uplink):
-            yield from repair(replace(finding, subject=link(uplink, far)), telemetry, fabric)
-    share = Fraction(left / usual).limit_denominator(MOST_WEIGHT)
-    less, more = share.numerator, share.denominator
-    hops: dict[int, list[Interface]] = {less: [], more: []}
-    for near in dict.fromkeys(
-        end.switch
-        for one in _uplinks(fabric, switch)
-        if isinstance(end := fabric.peer(one), Interface)
-    ):
-        for uplink in _uplinks(fabric, near):
-            far = fabric.peer(uplink)
-            if isinstance(far, Interface):
-                hops[less if far.switch == switch else more].append(uplink)
-    effect = Effect(
-        GOODPUT, "ratio", 1.0, 1.0, usual / left, "capacity ratio",
-        "traffic is even over the equals, and the smaller one was the bottleneck",
-    )  # fmt: skip
-    for weight, interfaces in hops.items():
-        if weight != 1 and interfaces:
-            yield recommend_change(
-                finding, "ecmp_weight", interfaces[0], 1, weight,
-                f"weight {weight} for next hops "
-                + (f"through {display(switch)}" if weight == less else "with all their capacity"),
-                [effect], confidence=finding.confidence, risk="medium", also=interfaces[1:],
-            )  # fmt: skip
-
-
-def _capacities(finding: Finding) -> tuple[float, float]:
-    """Return what is left and what is usual, from the finding's evidence; zeros where unknown."""
-    for item in finding.evidence:
-        words = item.threshold.split()
-        if item.unit == "bps" and isinstance(item.value, (int, float)) and words:
-            try:
-                return float(item.value), float(words[0])
-            except ValueError:
-                continue
-    return 0.0, 0.0
 
 
 def by_leaf(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Iterable[Recommendation]:
@@ -257,7 +205,8 @@ def _value(telemetry: Telemetry, switch: Switch, name: str) -> int:
     return int(setting.value) if setting is not None and known else 0  # type: ignore[arg-type]
 
 
-def _uplinks(fabric: FabricView, switch: Switch) -> list[Interface]:
+def uplinks(fabric: FabricView, switch: Switch) -> list[Interface]:
+    """Return the interfaces of a switch that face other switches."""
     return [
         end
         for cable in fabric.links()
@@ -350,7 +299,6 @@ CURES: Final[Mapping[str, Cure]] = MappingProxyType(
         "ecmp-imbalance": spread_out,
         "hash-polarisation": depolarise,
         "pinned-paths": spread_out,
-        "unequal-capacity": weigh,
         "oversubscription": by_leaf,
         "reordering": in_order,
     }

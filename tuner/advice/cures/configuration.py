@@ -36,7 +36,6 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "class-not-lossless": _PFC,
         "pfc-mismatch": _PFC,
         "pfc-priority": (*_PFC, "dscp_to_priority"),
-        "nic-buffer-overflow": _PFC,
         "traffic-class": _MAPS,
         "class-mismatch": _MAPS,
         "shared-class": _MAPS,
@@ -48,7 +47,6 @@ SETTINGS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "roce-mtu": _MTU,
         "global-pause": _PAUSE,
         "pause-with-roce": _PAUSE,
-        "watchdog-fired": ("pfc_watchdog_detection_seconds", "pfc_watchdog_restoration_seconds"),
     }
 )
 """Rule id -> settings that its findings are about."""

@@ -10,16 +10,14 @@ from collectors.model.catalogue import rdma, rdma_errors
 from collectors.model.entities import (
     Device,
     Host,
-    Interface,
     Netdev,
     Port,
     display,
     host_of,
-    wire_of,
 )
 from tuner.advice.cure import GOODPUT, end_of_loss, end_of_pauses, fair_share, recommend_change
 from tuner.advice.cures.configuration import aligned
-from tuner.advice.norm import held, rate_bps
+from tuner.advice.norm import rate_bps
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -165,31 +163,16 @@ def _drain(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> list[E
     ]  # fmt: skip
 
 
-def watch_pauses(
+def stop_overflow(
     finding: Finding, telemetry: Telemetry, fabric: FabricView
 ) -> Iterable[Recommendation]:
-    """Let a watchdog end pauses that never end by themselves."""
-    wires = [place for place in (finding.subject, *finding.affected) if wire_of(place) is not None]
-    switches = {place.switch for place in wires if isinstance(place, Interface)}
-    off = [
-        entity
-        for entity, setting in held(telemetry, "pfc_watchdog_enabled", list(switches)).items()
-        if not setting.value
-    ]
-    if off:
-        yield recommend_change(
-            finding,
-            "pfc_watchdog_enabled",
-            off[0],
-            False,
-            True,
-            "let the PFC watchdog break the circle of pauses",
-            end_of_pauses(finding),
-            confidence=finding.confidence,
-            risk="medium",
-            also=off[1:],
-        )
+    """Let the NIC pause its peer instead of dropping, and find out why it has to.
+
+    PFC alone turns drops into pauses: a buffer that overflows belongs to a host that drains too
+    slowly.
+    """
     yield from aligned(finding, telemetry, fabric, ("pfc_priorities",))
+    yield from look_at(finding, telemetry, fabric)
 
 
 def outlast_timeouts(

@@ -199,6 +199,17 @@ KNOBS: Final = (
         undo="put the former cable or transceiver back",
     ),
     Knob(
+        name="route_repair",
+        meaning="Routes that come down to a switch and go up again, which fat trees must not have.",
+        on=("switch", "interface"),
+        disruption="flows on the withdrawn routes move: some packets come out of order once",
+        agrees="every switch of the tier: one that still offers the way keeps the circle",
+        how="on {place} find the destinations whose next hop goes up although they were reached "
+        "from above (show ip route, show bgp: no route learned from one spine may be told to "
+        "another), and withdraw them",
+        undo="announce the withdrawn routes again",
+    ),
+    Knob(
         name="ecmp_weight",
         meaning="Weight of a next hop among its equals: its share of the capacity behind it.",
         unit="",

@@ -68,7 +68,7 @@ def _finding(
         affected=wires,
         explains=[
             *(claim for wire in wires for claim in losses_behind(wire)),
-            *((rule_, wire) for wire in wires for rule_ in ("pfc-mismatch", "nic-buffer-overflow")),
+            *(("pfc-mismatch", wire) for wire in wires),
             *(claim for found_ in lost for at in found_.at_egress for claim in losses_behind(at)),
             *((name, switch) for switch in near for name in ("headroom-too-small",)),
         ],

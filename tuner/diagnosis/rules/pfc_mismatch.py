@@ -42,11 +42,7 @@ def _finding(rule: Rule, cable: Entity, odd: Setting, ends: tuple[Setting, Setti
         affected=[end.entity for end in ends],
         explains=[
             *((name, cable) for name in ("loss-on-path", "queue-drops", "class-not-lossless")),
-            *(
-                (name, end.entity)
-                for end in ends
-                for name in ("pfc-priority", "nic-buffer-overflow")
-            ),
+            *(("pfc-priority", end.entity) for end in ends),
         ],
     )
 
