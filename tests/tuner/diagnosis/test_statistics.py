@@ -47,7 +47,7 @@ def test_the_expectation_is_that_of_the_reference_table():
 
 @given(LOADS, st.integers(1, 300), st.floats(1e-3, 1e3))
 def test_imbalance_knows_no_unit_and_is_a_chance(loads, flows, unit):
-    if loads.sum() <= 0 or (loads * unit).sum() <= 0:
+    if loads.mean() <= 0 or (loads * unit).mean() <= 0:  # the smallest number halves to none
         with pytest.raises(ValueError):
             imbalance(np.zeros(len(loads)), flows)
         return
