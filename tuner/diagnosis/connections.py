@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from socket import AF_INET, AF_INET6, inet_pton
+from typing import Final
 
 from collectors.model.entities import Port, Switch
 from tuner.diagnosis.once import once
 from tuner.diagnosis.place import far_end
 from tuner.diagnosis.view import FabricView, HostTelemetry
+
+_MAPPED: Final = bytes(10) + b"\xff\xff"
+"""Begin of an IPv6 address that stands for one of IPv4 (RFC 4291, 2.5.5.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +34,42 @@ def connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
 
 def _connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
     pairs = [pair for pair in telemetry.queue_pairs() if pair.remote_address]
-    ports = {Port(pair.device, pair.port) for pair in pairs}
     by_address = {
         address: port
-        for port in ports
+        for port in dict.fromkeys(Port(pair.device, pair.port) for pair in pairs)
         for gid in telemetry.gids(port)
         if (address := _address(gid.gid)) is not None
     }
     made = []
     for pair in pairs:
-        src, remote = Port(pair.device, pair.port), _address(pair.remote_address)
-        local = _address(pair.local_address)
+        remote, local = _address(pair.remote_address), _address(pair.local_address)
         dst = by_address.get(remote) if remote is not None else None
-        if local is not None:
-            src = by_address.get(local, src)
         if dst is not None:
+            src = by_address.get(local) if local is not None else None
+            src = Port(pair.device, pair.port) if src is None else src
             made.append(Connection(src, dst, pair.tclass, pair.udp_source_port))
     return tuple(made)
 
 
 @lru_cache(maxsize=1 << 17)
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return an address, one mapped into IPv6 as IPv4; None for what is none or link-local."""
+def _address(text: str) -> bytes | None:
+    """Return an address packed, one mapped into IPv6 as IPv4; None for what is none or link-local.
+
+    One with a zone (`fe80::1%eth0`) is of one link, too.
+    """
     try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
+        packed = inet_pton(AF_INET6 if ":" in text else AF_INET, text)
+    except (OSError, ValueError):
         return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return None if address.is_link_local else mapped or address
+    if packed.startswith(_MAPPED):
+        return packed[len(_MAPPED) :]
+    of_link = packed.startswith(b"\xa9\xfe") if len(packed) == 4 else _is_fe80(packed)
+    return None if of_link else packed
+
+
+def _is_fe80(packed: bytes) -> bool:
+    """Tell whether an IPv6 address is of fe80::/10 (RFC 4291, 2.5.6)."""
+    return packed[0] == 0xFE and packed[1] & 0xC0 == 0x80
 
 
 def senders_by_receiver(telemetry: HostTelemetry) -> Mapping[Port, Mapping[Port, int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from collectors.model.catalogue import interface
-from collectors.model.entities import Interface, Slot, Switch, display, priority, wire_of
+from collectors.model.entities import Entity, Interface, Slot, Switch, display, priority, wire_of
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.flow import pfc_swapped
 from tuner.diagnosis.place import names
@@ -24,22 +25,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     swapped: dict[Switch, list[Evidence]] = {}
     stuck: dict[Switch, list[Evidence]] = {}
     sound: dict[Switch, int] = {}
-    compared = 0
-    for slot, received in rx.items():
-        near = wire_of(slot)
-        far = fabric.peer(near) if near is not None else None
-        if far is None or not isinstance(slot, Slot):
+    for slot, peer in _both_ends(telemetry, fabric):
+        near = slot.parent
+        if not isinstance(near, Interface) or not all(
+            end in counts for end in (slot, peer) for counts in (rx, tx)
+        ):
             continue
-        peer = priority(far, slot.index)
-        if slot not in tx or peer not in rx or peer not in tx:
-            continue
-        compared += 1
-        if not isinstance(near, Interface):
-            continue
-        own = (received, tx[slot])
+        own = (rx[slot], tx[slot])
         other = (rx[peer], tx[peer])
-        if max(growth.total for growth in (*own, *other)) < MIN_FRAMES:
-            continue
         evidence = _evidence(slot, peer, own, other)
         if _agree(own[0], other[1]) and _agree(own[1], other[0]):
             sound[near.switch] = sound.get(near.switch, 0) + 1
@@ -57,8 +50,34 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         if len(evidence) >= 4 * MIN_PORTS or not sound.get(switch)
         if kinds is not swapped or switch in pfc_swapped(telemetry, fabric)
     ]
-    missing = () if compared else ("PFC frames, rx and tx, of both ends of a cable",)
-    return verdict(rule, findings, judged=compared > 0, missing=missing)
+    judged = any(
+        slot in tx and far in rx and far in tx
+        for slot in rx
+        if (far := _peer(fabric, slot)) is not None
+    )
+    missing = () if judged else ("PFC frames, rx and tx, of both ends of a cable",)
+    return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _both_ends(telemetry: Telemetry, fabric: FabricView) -> Iterator[tuple[Slot, Slot]]:
+    """Yield priorities of which either end of the cable counts frames in earnest, both ways."""
+    busy = {
+        slot
+        for metric in (interface.PFC_RX_FRAMES, interface.PFC_TX_FRAMES)
+        for slot in telemetry.growing(metric.name, MIN_FRAMES)
+    }
+    ends = busy | {peer for slot in busy if (peer := _peer(fabric, slot)) is not None}
+    for slot in telemetry.growth_all(interface.PFC_RX_FRAMES.name) if ends else ():
+        peer = _peer(fabric, slot) if slot in ends else None
+        if isinstance(slot, Slot) and peer is not None:
+            yield slot, peer
+
+
+def _peer(fabric: FabricView, slot: Entity) -> Slot | None:
+    """Return the same priority at the other end of the cable."""
+    near = wire_of(slot)
+    far = fabric.peer(near) if near is not None else None
+    return None if far is None or not isinstance(slot, Slot) else priority(far, slot.index)
 
 
 def _finding(

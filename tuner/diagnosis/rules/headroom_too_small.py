@@ -40,11 +40,11 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if not are_counted(telemetry):
         missing.append("drops by queue or priority group of a switch")
     # Where a watchdog lets go of a pause, headroom fills up whatever its size.
-    fired = telemetry.growth_all(rows.WATCHDOG_STORMS.name).values()
-    watched = any(growth.total > 0 for growth in fired)
-    short = _short(telemetry, fabric, lossless, watched=watched)
+    watched = bool(telemetry.growing(rows.WATCHDOG_STORMS.name))
+    losing = lossless_drops(telemetry)
+    short = _short(telemetry, fabric, lossless, watched=watched) if losing else {}
     findings: list[Finding] = []
-    for switch, drops in lossless_drops(telemetry).items():
+    for switch, drops in losing.items():
         suspects = [place for place in short if place.switch == switch]
         sure = [place for place in drops.at_ingress if place in suspects]
         places = sure or suspects or list(drops.at_ingress)

@@ -10,6 +10,7 @@ from collectors.model.entities import Entity, Interface, Switch, Wire, display
 from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import Loads, loads
+from tuner.diagnosis.once import once
 from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
@@ -17,7 +18,8 @@ from tuner.diagnosis.tiers import tiers
 from tuner.diagnosis.view import FabricView, Telemetry
 
 FULL: Final = 0.85
-_DOWN: Final = ((interface.CARRIER, (0,)), (interface.OPER_STATE, (2, 7)))
+_STATES: Final = ((interface.CARRIER, 1, (0,)), (interface.OPER_STATE, 1, (2, 7)))
+"""Metric, its value where a link is up, those where it is down."""
 
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
@@ -55,12 +57,17 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
 
 def is_down(telemetry: Telemetry, fabric: FabricView, wire: Wire) -> bool:
     """Tell whether either end of a cable says that it is down."""
-    for end in (wire, fabric.peer(wire)):
-        for metric, values in _DOWN:
-            seen = telemetry.latest(metric.name, end) if end is not None else None
-            if seen is not None and seen.value in values:
-                return True
-    return False
+    down = once(telemetry, "ends that are down", lambda: _down(telemetry))
+    return bool(down) and (wire in down or fabric.peer(wire) in down)
+
+
+def _down(telemetry: Telemetry) -> frozenset[Entity]:
+    return frozenset(
+        end
+        for metric, up, values in _STATES
+        for end, seen in telemetry.unlike(metric.name, up).items()
+        if seen.value in values
+    )
 
 
 def _finding(
