@@ -2,22 +2,27 @@
 
 Each case is recorded with NVIDIA's defaults in force, the twin is built from the recording, and
 the search runs on the twin alone. Its answer and every preset are then scored on the case itself
-with other seeds, and N, RTT and burst drawn within ±30 %. The settings found are written in the
-reference simulators' file format.
+with other seeds, and N, RTT and burst drawn within ±30 %, the same for all.
+
+The check of a case: the median of what was found is not below that of the best preset. Which one
+that is, is told by the seeds of the search; the median of every preset on the unseen seeds stands
+beside it, so that a preset that is best by luck of these seeds is seen, too. A difference below
+two standard errors of the paired differences (and below 1 %) is a tie, printed as one. The
+settings found are written in the reference simulators' file format and read back.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from statistics import median
-from typing import Any
+from statistics import median, stdev
 
 from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.ecn import EcnThresholds
@@ -32,7 +37,8 @@ from simlab.packet.workloads import incast
 from tuner.advice.search.candidate import Candidate, applied
 from tuner.advice.search.objective import Weights, ideal_seconds, score
 from tuner.advice.search.presets import PRESETS
-from tuner.advice.search.search import search
+from tuner.advice.search.search import Found, search
+from tuner.advice.twin.budget import price_s
 from tuner.advice.twin.replay import replay
 from tuner.advice.twin.twin import build_twin
 from tuner.fabric.graph import build_fabric
@@ -42,11 +48,16 @@ GBPS = 1e9
 RATES = (100 * GBPS, 400 * GBPS, 800 * GBPS)
 SENDERS = (8, 32, 128)
 RUNNING = EcnThresholds(150e3, 1500e3, 1.0)
+RUNS = "nvidia"  # the preset that these are
 LEAF = 4  # leaves, and hosts of each
-JOB_S = 1e-3  # of ideal time, each case
+JOB_S = 1e-3  # of ideal time, an AllReduce
+INCAST_S, SENDER_S = 2e-3, 5e-5  # an incast, by sender: long enough for DCQCN to act on each
 SPREAD = 0.3
-BUDGET_S = 4.0
-UNSEEN = 5
+BUDGET_S = 10.0
+LEAST, MOST = 160, 1000  # runs of a search, whatever the budget
+PROPOSALS = 64
+UNSEEN = 9
+MOST_TIE = 0.01
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class Case:
 
     def traffic(self, *, flows: float = 1.0, burst: float = 1.0) -> Traffic:
         """Return the job with so many times the senders' queue pairs and bytes."""
-        size = JOB_S * self.rate_bps / 8 * burst
+        size = self.seconds * self.rate_bps / 8 * burst
         if not self.senders:
             hosts = self.topology.hosts
             count = len(hosts)
@@ -89,11 +100,16 @@ class Case:
         config = Config(
             topology=TopologyFile(path=f"{self.name}.topology"),
             workload=FlowFile(path=f"{self.name}.flows"),
-            duration_s=8 * JOB_S,
+            duration_s=8 * self.seconds,
             name=self.name,
-            telemetry=Record(interval_s=JOB_S / 2, switch_refresh_s=JOB_S / 2),
+            telemetry=Record(interval_s=self.seconds / 2, switch_refresh_s=self.seconds / 2),
         )
         return Plan(config, topology, model, self.traffic(**change), ())
+
+    @property
+    def seconds(self) -> float:
+        """Ideal time of the job."""
+        return max(INCAST_S, SENDER_S * self.senders) if self.senders else JOB_S
 
     @property
     def rtt_s(self) -> float:
@@ -113,14 +129,18 @@ def cases() -> Iterator[Case]:
         yield Case(f"allreduce-16-{speed}", made, rate, 0, (1, 9, 17, 25))
 
 
-def found_for(case: Case, seed: int, budget_s: float) -> tuple[Candidate, Candidate, int]:
-    """Return what runs, what the search found from the case's telemetry, and in how many runs."""
+def found_for(case: Case, seed: int, budget_s: float) -> Found:
+    """Return what the search finds from the telemetry of the case.
+
+    It is not held to small steps here: the presets that it is compared with are not, either.
+    """
     with tempfile.TemporaryDirectory() as folder:
         run_fabric(case.plan(), record=Path(folder) / "r", start_ns=1_700_000_000_000_000_000)
         window, _ = open_window(f"dir={folder}/r", "", "")
         twin = build_twin(window, build_fabric(window), most_hosts=256)
-    found = search(twin, budget_s=budget_s, seed=seed)
-    return found.current.candidate, found.best.candidate, found.evaluations
+    price = price_s(twin.plan, twin.run(seed=seed).events)
+    runs = max(LEAST, min(MOST, round(budget_s / price)))
+    return search(twin, runs=runs, proposals=PROPOSALS, seed=seed, step=math.inf)
 
 
 def objective(case: Case, candidate: Candidate | None, rng: Random, seed: int) -> float:
@@ -155,6 +175,42 @@ def export(case: Case, chosen: Candidate, folder: Path) -> None:
         raise SystemExit(f"{case.name}: exported thresholds read back as {back.switch.ecn}")
 
 
+@dataclass(frozen=True)
+class Row:
+    """What a case came to: scores on the unseen seeds, by candidate in the same order."""
+
+    case: str
+    found: Found
+    ours: list[float]
+    leave: list[float]
+    presets: dict[str, list[float]]
+
+    @property
+    def best(self) -> str:
+        """The preset that is best on the seeds of the search; NVIDIA's is what runs."""
+        name = self.found.incumbent.candidate.name
+        return RUNS if name == "leave it" else name
+
+    @property
+    def tie(self) -> float:
+        """The difference to the best preset that chance may make, as a share of its median."""
+        pairs = zip(self.ours, self.presets[self.best], strict=True)
+        error = 2 * stdev([a - b for a, b in pairs]) / math.sqrt(len(self.ours))
+        return min(error / median(self.presets[self.best]), MOST_TIE)
+
+    @property
+    def ratio(self) -> float:
+        """Our median over that of the best preset."""
+        return median(self.ours) / median(self.presets[self.best])
+
+    @property
+    def verdict(self) -> str:
+        """How ours stands to the best preset."""
+        if abs(self.ratio - 1) <= self.tie:
+            return "tie"
+        return "better" if self.ratio > 1 else "below"
+
+
 def main() -> int:
     """Search, score, print, and end with the goals as one JSON object."""
     parser = argparse.ArgumentParser(description="search against presets")
@@ -164,30 +220,32 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "search-export")
     options = parser.parse_args()
     began, cpu = time.monotonic(), time.process_time()
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for case in cases():
         if options.case and not any(case.name.startswith(text) for text in options.case):
             continue
-        _, best, runs = found_for(case, options.seed, options.budget)
-        seed = 100 + options.seed
-        row: dict[str, Any] = {"case": case.name, "runs": runs, "chosen": best}
-        row["found"] = median(scores(case, best, seed))
-        row["leave it"] = median(scores(case, None, seed))
-        for preset in PRESETS:
-            ecn, dcqcn = preset.ecn(case.rate_bps), preset.parameters(case.rate_bps)
-            row[preset.name] = median(scores(case, Candidate("", ecn, dcqcn, 1 / 8), seed))
-        if best.dcqcn is not None:
-            export(case, best, options.out)
+        found = found_for(case, options.seed, options.budget)
+        best = found.best.candidate
+        unseen = 100 + options.seed
+        presets = {
+            preset.name: scores(
+                case,
+                Candidate("", preset.ecn(case.rate_bps), preset.parameters(case.rate_bps), 1 / 8),
+                unseen,
+            )
+            for preset in PRESETS
+        }
+        row = Row(case.name, found, scores(case, best, unseen), scores(case, None, unseen), presets)
+        export(case, best, options.out)
         rows.append(row)
         show(row, first=len(rows) == 1)
-    checks = goals(rows)
     took = f"{time.monotonic() - began:.0f} s, {time.process_time() - cpu:.0f} CPU-s"
     notes = [
         f"seed {options.seed}, budget {options.budget:g} s a search, {UNSEEN} unseen seeds, {took}",
         f"settings in the reference simulators' format: {options.out}",
-        *(f"{row['case']}: {told(row['chosen'])}" for row in rows),
+        *(f"{row.case}: {row.verdict}; {told(row.found.best.candidate)}" for row in rows),
     ]
-    print(json.dumps({"bench": "search", "checks": checks, "notes": notes}))
+    print(json.dumps({"bench": "search", "checks": goals(rows), "notes": notes}))
     return 0
 
 
@@ -204,35 +262,51 @@ def told(chosen: Candidate) -> str:
     )
 
 
-def show(row: dict[str, Any], *, first: bool) -> None:
+def show(row: Row, *, first: bool) -> None:
     """Print one case: ours, leaving it, and the presets from the best down."""
     if first:
-        print(f"{'case':18} {'runs':>5} {'found':>6} {'leave':>6}  presets, best first")
-    presets = sorted(PRESETS, key=lambda preset: -row[preset.name])
-    text = "  ".join(f"{preset.name} {row[preset.name]:.3f}" for preset in presets)
-    print(f"{row['case']:18} {row['runs']:5} {row['found']:6.3f} {row['leave it']:6.3f}  {text}")
-
-
-def goals(rows: list[dict[str, Any]]) -> list[dict[str, object]]:
-    """Return one check a case: ours against the best preset of that case; and one of all."""
-    checks: list[dict[str, object]] = []
-    for row in rows:
-        best = max(PRESETS, key=lambda preset: row[preset.name])
-        checks.append(_check(f"{row['case']} against {best.name}", row["found"], row[best.name]))
-    if rows:
-        means = {p.name: sum(row[p.name] for row in rows) / len(rows) for p in PRESETS}
-        best_name = max(means, key=lambda name: means[name])
-        ours = sum(row["found"] for row in rows) / len(rows)
-        checks.append(
-            _check(f"mean against {best_name}, the best preset everywhere", ours, means[best_name])
+        print(
+            "median objective on unseen seeds; * best preset on the seeds of the search\n"
+            f"{'case':18} {'runs':>5} {'found':>6} {'':6} {'leave':>6}  presets, best first"
         )
+    medians = {name: median(values) for name, values in row.presets.items()}
+    text = "  ".join(
+        f"{name}{'*' if name == row.best else ''} {medians[name]:.3f}"
+        for name in sorted(medians, key=lambda name: -medians[name])
+    )
+    print(
+        f"{row.case:18} {row.found.evaluations:5} {median(row.ours):6.3f} {row.verdict:6} "
+        f"{median(row.leave):6.3f}  {text}",
+        flush=True,
+    )
+
+
+def goals(rows: list[Row]) -> list[dict[str, object]]:
+    """Return one check a case: ours against the best preset of that case; and one of all."""
+    checks = [
+        _check(
+            f"{row.case} against {row.best}",
+            median(row.ours),
+            median(row.presets[row.best]),
+            1 - row.tie,
+        )
+        for row in rows
+    ]
+    if rows:
+        means = {
+            preset.name: sum(median(row.presets[preset.name]) for row in rows) / len(rows)
+            for preset in PRESETS
+        }
+        best = max(means, key=lambda name: means[name])
+        ours = sum(median(row.ours) for row in rows) / len(rows)
+        checks.append(_check(f"mean against {best}, best preset everywhere", ours, means[best], 1))
     return checks
 
 
-def _check(name: str, ours: float, reference: float) -> dict[str, object]:
+def _check(name: str, ours: float, reference: float, limit: float) -> dict[str, object]:
     return {
         "name": name, "ours": ours, "reference": reference, "ratio": ours / reference,
-        "op": ">=", "limit": 1.0, "unit": "objective",
+        "op": ">=", "limit": limit, "unit": "objective",
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from collectors.model.entities import Entity, display
 from collectors.model.facts import Value
 from tuner.advice.plan import Plan
 from tuner.advice.plan_document import PlanDocument, plan_document
-from tuner.advice.recommendation import Effect, Recommendation
+from tuner.advice.recommendation import Effect, Part, Recommendation
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
 
 SCHEMA: Final = "fabric-tuner/suggest/1"
@@ -72,10 +72,24 @@ class EffectDocument(msgspec.Struct, frozen=True):
     assumptions: str
 
 
+class PartDocument(msgspec.Struct, frozen=True):
+    """One of the knobs that a joint change sets, at all places with the same current value."""
+
+    knob: str
+    places: list[Place]
+    current: Plain
+    proposed: Plain
+    unit: str
+    how: str
+    undo: str
+
+
 class RecommendationDocument(msgspec.Struct, frozen=True):
     """One change. current is null where it is not visible; `missing` says what would show it.
 
-    also: further places that have the same current value and get the same proposed one.
+    also: further places that have the same current value and get the same proposed one. joint: all
+    knobs of a joint change, of which the other fields name the first; else empty. optional: nothing
+    is broken without it.
     """
 
     id: str
@@ -95,6 +109,8 @@ class RecommendationDocument(msgspec.Struct, frozen=True):
     undo: str
     missing: list[str]
     also: list[Place] = []
+    joint: list[PartDocument] = []
+    optional: bool = False
 
 
 class RuleDocument(msgspec.Struct, frozen=True):
@@ -106,7 +122,10 @@ class RuleDocument(msgspec.Struct, frozen=True):
 
 
 class SuggestDocument(msgspec.Struct, frozen=True):
-    """The whole answer of `tuner suggest`. plan: its recommendations in the order to carry out."""
+    """The whole answer of `tuner suggest`. plan: its recommendations in the order to carry out.
+
+    notes: what a user should know of how it came about.
+    """
 
     schema: str
     made_by: str
@@ -118,6 +137,7 @@ class SuggestDocument(msgspec.Struct, frozen=True):
     recommendations: list[RecommendationDocument]
     rules: list[RuleDocument]
     plan: PlanDocument | None = None
+    notes: list[str] = []
 
 
 def suggest_document(
@@ -128,6 +148,7 @@ def suggest_document(
     agents: Sequence[str],
     made_by: str,
     plan: Plan | None = None,
+    notes: Sequence[str] = (),
 ) -> SuggestDocument:
     """Return the document of a diagnosis and its recommendations."""
     return SuggestDocument(
@@ -141,6 +162,7 @@ def suggest_document(
         [recommendation_document(rec) for rec in recommendations],
         [_rule(verdict) for verdict in diagnosis.verdicts],
         None if plan is None else plan_document(plan),
+        list(notes),
     )
 
 
@@ -182,6 +204,20 @@ def recommendation_document(rec: Recommendation) -> RecommendationDocument:
         rec.undo,
         list(rec.missing),
         [_place(entity) for entity in rec.also],
+        [_part(part) for part in rec.joint],
+        rec.optional,
+    )
+
+
+def _part(part: Part) -> PartDocument:
+    return PartDocument(
+        part.knob,
+        [_place(place) for place in part.places],
+        _plain(part.current),
+        _plain(part.proposed),
+        part.unit,
+        part.how,
+        part.undo,
     )
 
 

@@ -7,88 +7,47 @@ for another look: it would be tuned for a fabric that is about to change.
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Port, Slot, wire_of
+from collectors.model.entities import Entity, Port, wire_of
 from collectors.model.errors import NotSupported
-from collectors.model.facts import Value
-from tuner.advice.cure import recommend_change
-from tuner.advice.cures.configuration import ALPHA, EXPONENT, as_knob
+from tuner.advice.cures.configuration import EXPONENT
 from tuner.advice.cures.congestion import ECN, TUNED
-from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.norm import rate_bps, runs_dcqcn, usual
+from tuner.advice.joint import homes, joint_change
+from tuner.advice.norm import runs_dcqcn
 from tuner.advice.recommend import once_each
 from tuner.advice.recommendation import Recommendation
-from tuner.advice.search.candidate import changed_settings
+from tuner.advice.search import fluid
 from tuner.advice.search.objective import Weights
-from tuner.advice.search.search import Found, search
+from tuner.advice.search.search import LEAST_RUNS, search
+from tuner.advice.trial import Trial, affordable
+from tuner.advice.twin.budget import Budget
 from tuner.advice.twin.change import HOST, REPAIR, Assignment, shows
-from tuner.advice.twin.compare import Comparison, compare
-from tuner.advice.twin.twin import Twin, build_twin
+from tuner.advice.twin.compare import Comparison
 from tuner.diagnosis.finding import Diagnosis, Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
-HARM: Final = 1.02  # times the job time: worse than this is not recommended
 RISK: Final = 1.05  # the same, of any N, RTT and burst around the estimate, for the search
 WORTH: Final = 0.99  # times the job time: what changes less is left alone, if nothing is broken
-FAITHFUL: Final = 0.25  # of the time seen: a twin further off does not speak against mending
-DEFECTS: Final = ("link", "config", "host")
 KNOBS_ONLY: Final = ("balance", "control_loop", "placement")  # sections that name no defect
 CURED: Final = 0.97  # times the job time: a cause is mended; thresholds wait for another look
 GAIN: Final = 0.03  # of job time: less is not worth new thresholds for a whole fleet
 CALM: Final = 0.05  # of time paused less: worth them, too
-TRIED_ON: Final = 3  # variations of N, RTT and burst
+MOST_RUNS: Final = 1000  # of a search
+PROPOSED: Final = 0.1  # of the budget, for the fluid model
+_UNPAID: Final = "the budget was used up: its effect was not simulated (--budget)"
 _UNSEEN: Final = "the packet simulator does not show this knob: its effect was not simulated"
 
 
-@dataclass
-class _Trial:
-    """A twin and the changes that were accepted so far."""
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Recommendations as the twin left them, and what a user should know of how."""
 
-    telemetry: Telemetry
-    fabric: FabricView
-    twin: Twin
-    seed: int
-    accepted: list[Assignment] = field(default_factory=list)
-    cured: bool = False
-
-    def __post_init__(self) -> None:
-        """Tell whether the twin does what was seen: takes about as long for the same bytes."""
-        seen = self.twin.seen.seconds * self.twin.load.share
-        took = self.twin.run(seed=self.seed).job_s
-        self.faithful = seen > 0 and abs(took / seen - 1) < FAITHFUL
-
-    def vetoes(self, found: Comparison, section: str) -> bool:
-        """Tell whether a change does harm on the twin; against a defect only a faithful one can."""
-        harmful = found.job_ratios[0] > HARM
-        return harmful and (self.faithful or section not in DEFECTS)
-
-    def mends_drift(self, group: Iterable[Recommendation]) -> bool:
-        """Tell whether a cure only brings places to what most of their like have."""
-        return all(
-            (norm := self._usual(rec.knob, place)) is not None and norm == rec.proposed
-            for rec in group
-            for place in rec.places
-        )
-
-    def _usual(self, knob: str, place: Entity) -> Value | None:
-        found = usual(self.telemetry, self.fabric, knob, place)
-        if found is None and knob == EXPONENT:
-            found = usual(self.telemetry, self.fabric, ALPHA, place)
-            return None if found is None else as_knob(ALPHA, found[0], found[0])[2]
-        return None if found is None else found[0]
-
-    def now(self) -> Twin:
-        """Return the twin with everything that was accepted."""
-        return self.twin.changed(self.telemetry, self.fabric, self.accepted)
-
-    def tried(self, changes: Sequence[Assignment]) -> Comparison:
-        """Return what further changes do."""
-        after = self.twin.changed(self.telemetry, self.fabric, [*self.accepted, *changes])
-        return compare(self.now(), after, variations=TRIED_ON, seed=self.seed)
+    recommendations: tuple[Recommendation, ...]
+    notes: tuple[str, ...] = ()
 
 
 def prove(
@@ -97,11 +56,11 @@ def prove(
     telemetry: Telemetry,
     fabric: FabricView,
     *,
-    budget_s: float,
+    budget: Budget,
     seed: int = 1,
     weights: Weights | None = None,
     progress: Callable[[int], None] | None = None,
-) -> tuple[Recommendation, ...]:
+) -> Proof:
     """Return the recommendations with simulated effects, without those that do harm.
 
     Where a finding is about thresholds, the search's answer takes the place of closed forms.
@@ -112,13 +71,12 @@ def prove(
     tuned = [f for f in diagnosis.findings if f.rule in TUNED and not f.explained_by]
     tuned = [f for f in tuned if f.severity != "info"]
     if not tuned and not any(shows(rec.knob) for rec in made):
-        return made
-    began = time.monotonic()
+        return Proof(made)
     try:
-        twin = build_twin(telemetry, fabric, about=_ports(fabric, diagnosis.findings))
+        twin = affordable(telemetry, fabric, _ports(fabric, diagnosis.findings), budget)
     except NotSupported:
-        return made
-    trial = _Trial(telemetry, fabric, twin, seed)
+        return Proof(made)
+    trial = Trial(telemetry, fabric, twin, seed, budget, progress)
     kept: list[Recommendation] = []
     groups = list(_by_cause(made).values())
     defects = [g for g in groups if not _is_optional(findings.get(g[0].because[0]), g)]
@@ -138,10 +96,20 @@ def prove(
     for group in _left(groups, defects, findings):
         if not trial.cured:
             kept += _judged(trial, group, findings.get(group[0].because[0]))
-    left = budget_s - (time.monotonic() - began)
-    if tuned and left > 0 and not trial.cured:
-        kept = _searched(trial, kept, tuned, left, weights, progress)
-    return tuple(kept)
+    if tuned and not trial.cured:
+        guessed = {
+            group[0].because[0]
+            for group in groups
+            if _is_optional(findings.get(group[0].because[0]), group)
+        }
+        stay = [r for r in kept if r.because[0] not in guessed or not _is_threshold(r.knob)]
+        kept = _searched(trial, kept, stay, tuned, weights)
+    if budget.cut:
+        trial.notes.append(
+            f"simulations ended by the clock after {budget.wall_s:.0f} s, before their work was "
+            "done: this machine is slow or busy, and another run may answer otherwise"
+        )
+    return Proof(tuple(kept), tuple(trial.notes))
 
 
 def _ports(fabric: FabricView, findings: Sequence[Finding]) -> list[Port]:
@@ -217,13 +185,15 @@ def _changes(group: Iterable[Recommendation]) -> list[Assignment]:
 
 
 def _judged(
-    trial: _Trial, group: Sequence[Recommendation], finding: Finding | None
+    trial: Trial, group: Sequence[Recommendation], finding: Finding | None
 ) -> list[Recommendation]:
     """Return the recommendations of one cause with what the twin says of them together."""
     changes = _changes(group)
     if not changes:
         return [replace(rec, missing=(*rec.missing, _UNSEEN)) for rec in group]
     found = trial.tried(changes)
+    if found is None:
+        return [replace(rec, missing=(*rec.missing, _UNPAID)) for rec in group]
     section = "" if finding is None else finding.section
     drift = trial.mends_drift(group)
     if trial.vetoes(found, section) and section != "link" and not drift:
@@ -237,9 +207,7 @@ def _judged(
     return _told(group, found, trial)
 
 
-def _told(
-    group: Iterable[Recommendation], found: Comparison, trial: _Trial
-) -> list[Recommendation]:
+def _told(group: Iterable[Recommendation], found: Comparison, trial: Trial) -> list[Recommendation]:
     """Return recommendations with simulated effects, or with why they have none."""
     effects = tuple(found.effects(trial.twin.assumed, share=trial.twin.load.share))
     return [
@@ -257,90 +225,63 @@ def _helps(found: Comparison) -> bool:
 
 
 def _searched(
-    trial: _Trial,
+    trial: Trial,
     kept: list[Recommendation],
+    stay: list[Recommendation],
     tuned: Sequence[Finding],
-    budget_s: float,
     weights: Weights | None,
-    progress: Callable[[int], None] | None,
 ) -> list[Recommendation]:
-    """Return the recommendations with those of the search, where these are worth it."""
-    known = all(runs_dcqcn(trial.telemetry, port) for port in trial.twin.wiring.hosts)
+    """Return what stays and the joint change of the search; all that was kept if it is not better.
+
+    What does not stay are guesses of thresholds, which the search's answer takes the place of.
+    """
+    telemetry, fabric, budget = trial.telemetry, trial.fabric, trial.budget
+    runs = min(MOST_RUNS, int(budget.left_s * (1 - PROPOSED) / trial.price_s))
+    if runs < LEAST_RUNS or budget.late():
+        wanted = budget.spent_s + LEAST_RUNS * trial.price_s / (1 - PROPOSED)
+        trial.notes.append(
+            f"thresholds were not searched: that takes --budget {math.ceil(wanted)} or more here"
+        )
+        return kept
+    done = _changes(stay)
+    twin = trial.with_all(tuple(change for change in trial.accepted if change in done))
     found = search(
-        trial.now(), weights=weights, budget_s=budget_s, seed=trial.seed, nics=known,
-        progress=progress,
-    )  # fmt: skip
-    found_worth = Comparison(found.current.runs, found.best.runs)
-    ratios = found_worth.job_ratios
-    if max(ratios) > RISK:
+        twin,
+        runs=runs,
+        weights=weights,
+        proposals=int(budget.left_s * PROPOSED / fluid.RUN_S),
+        seed=trial.seed,
+        pfc=any(True for _ in homes(telemetry, fabric, EXPONENT)),
+        nics=all(runs_dcqcn(telemetry, port) for port in twin.wiring.hosts),
+        stop=budget.late,
+        ran=trial.ran,
+    )
+    if found.stopped:
         return kept
+    compared = Comparison(
+        *(tuple(one.runs[t] for t in found.trials) for one in (found.current, found.best))
+    )
+    ratios = compared.job_ratios
     faster = sum(ratios) / len(ratios) < 1 - GAIN
-    calmer = found.current.runs[0].paused_ratio - found.best.runs[0].paused_ratio > CALM
-    if not found.worth_it or not (faster or calmer):
+    calmer = compared.before[0].paused_ratio - compared.after[0].paused_ratio > CALM
+    if max(ratios) > RISK or not found.worth_it or not (faster or calmer):
+        if len(stay) < len(kept):
+            return kept
+        trial.notes.append(
+            f"marking and rate control are best left as they are: of {found.evaluations} simulated "
+            f"runs of other settings none is clearly better ({found.best.candidate.name} "
+            f"{found.gain.mean:+.3f} ± {2 * found.gain.scatter:.3f} of score)"
+        )
         return kept
-    ids = {finding.id for finding in tuned}
-    others = [rec for rec in kept if rec.because[0] not in ids or not _is_threshold(rec.knob)]
-    return once_each([*others, *_of_search(trial, tuned[0], found, found_worth)])
+    line_bps = twin.plan.topology.cables[twin.watch[0] // 2].rate_bps
+    effects = compared.effects(twin.assumed, share=twin.load.share)
+    made = joint_change(tuned, telemetry, fabric, found, line_bps, effects)
+    if made is None:
+        return kept
+    return once_each([*stay, made])
 
 
 def _is_threshold(knob: str) -> bool:
     if knob in ("dcqcn_rp_enabled", "dcqcn_np_enabled"):
         return False
-    return knob in (*ECN, "buffer_alpha_exponent") or knob.startswith("dcqcn_")
-
-
-def _of_search(
-    trial: _Trial, finding: Finding, found: Found, compared: Comparison
-) -> Iterable[Recommendation]:
-    """Yield a recommendation for each setting that the best candidate changes, by current value."""
-    best = found.best.candidate
-    line = trial.twin.plan.topology.cables[trial.twin.watch[0] // 2].rate_bps
-    effects = compared.effects(trial.twin.assumed, share=trial.twin.load.share)
-    summary = (
-        f"{best.name}: best of {found.evaluations} simulated runs on the twin, score "
-        f"{found.best.robust:.3f} against {found.current.robust:.3f} of the running settings"
-    )
-    for knob, value in changed_settings(found.current.candidate, best).items():
-        groups: dict[tuple[Value | None, Value], list[Entity]] = {}
-        for place, now in _homes(trial, knob):
-            wanted = value
-            if knob in ECN[:2] and isinstance(value, float):
-                wanted = round(value * (rate_bps(trial.telemetry, place) or line) / line)
-            if now != wanted and KNOBS[knob].unfit(wanted) == "":
-                groups.setdefault((now, wanted), []).append(place)
-        for (now, wanted), places in groups.items():
-            yield recommend_change(
-                finding,
-                knob,
-                places[0],
-                now,
-                wanted,
-                summary,
-                effects,
-                confidence=min(finding.confidence, 0.85),
-                risk="low",
-                missing=() if now is not None else ("the running value",),
-                also=places[1:],
-            )
-
-
-def _homes(trial: _Trial, knob: str) -> Iterable[tuple[Entity, Value | None]]:
-    """Yield every place that a knob of the search is set at, with its value now."""
-    telemetry = trial.telemetry
-    if knob.startswith("dcqcn_"):
-        for port in trial.fabric.ports():
-            setting = telemetry.settings(port).get(knob)
-            if runs_dcqcn(telemetry, port):
-                yield port, None if setting is None else setting.value
-        return
-    if knob == "buffer_alpha_exponent":
-        for name in (knob, ALPHA):
-            for place, setting in telemetry.setting_all(name).items():
-                if isinstance(place, Slot) and place.kind == "priority_group":
-                    yield place, as_knob(name, setting.value, setting.value)[1]
-        return
-    for place, enabled in telemetry.setting_all("ecn_enabled").items():
-        if isinstance(place, Slot) and isinstance(place.parent, Interface):
-            setting = telemetry.settings(place).get(knob)
-            if enabled.value or knob == "ecn_enabled" or setting is not None:
-                yield place, None if setting is None else setting.value
+    return knob in (*ECN, EXPONENT) or knob.startswith("dcqcn_")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -83,10 +82,10 @@ def once_each(recommendations: Iterable[Recommendation]) -> list[Recommendation]
     made: list[Recommendation] = []
     settled: set[tuple[str, Entity]] = set()
     for one in recommendations:
-        places = [place for place in one.places if (one.knob, place) not in settled]
-        settled |= {(one.knob, place) for place in places}
-        if places:
-            made.append(replace(one, scope=places[0], also=tuple(places[1:])))
+        left = one.without(settled)
+        if left is not None:
+            settled |= {(part.knob, place) for part in left.parts for place in part.places}
+            made.append(left)
     return made
 
 

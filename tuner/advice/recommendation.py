@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -28,13 +28,28 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One of several knobs that are changed together: its places have the same current value."""
+
+    knob: str
+    places: tuple[Entity, ...]
+    current: Value | None
+    proposed: Value
+    unit: str
+    how: str
+    undo: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
-    """One change of one knob at one place.
+    """One change of one knob at one place, or one joint change of several.
 
     current is None where it is not visible from here; `missing` then says what would show it.
     because: ids of findings. how, undo: text for a person; plans for devices are rendered from
     knob, scope and proposed. also: further places that have the same current value and get the
-    same proposed one.
+    same proposed one. joint: all knobs of a joint change, which is one decision with one effect;
+    knob, scope, current and proposed are then those of its first. optional: nothing is broken
+    without it. origin: id of the recommendation that this is a step of.
     """
 
     knob: str
@@ -53,19 +68,79 @@ class Recommendation:
     undo: str
     missing: tuple[str, ...] = ()
     also: tuple[Entity, ...] = ()
+    joint: tuple[Part, ...] = ()
+    optional: bool = False
+    origin: str = ""
 
     @property
     def places(self) -> tuple[Entity, ...]:
-        """Every place that the change is for."""
+        """Every place that its (first) knob is changed at."""
         return (self.scope, *self.also)
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that it changes, by knob and current value."""
+        own = Part(
+            self.knob, self.places, self.current, self.proposed, self.unit, self.how, self.undo
+        )
+        return self.joint or (own,)
+
     def each(self) -> Iterator[Recommendation]:
-        """Yield the same change for one place at a time."""
-        for place in self.places:
-            yield replace(self, scope=place, also=())
+        """Yield the steps: one knob at one place at a time."""
+        for part in self.parts:
+            for place in part.places:
+                yield replace(
+                    self,
+                    knob=part.knob,
+                    scope=place,
+                    current=part.current,
+                    proposed=part.proposed,
+                    unit=part.unit,
+                    how=part.how,
+                    undo=part.undo,
+                    also=(),
+                    joint=(),
+                    origin=self.id,
+                )
+
+    def without(self, settled: Container[tuple[str, Entity]]) -> Recommendation | None:
+        """Return it less these knobs at these places, None where nothing is left of it."""
+        parts = [
+            replace(part, places=places)
+            for part in self.parts
+            if (places := tuple(p for p in part.places if (part.knob, p) not in settled))
+        ]
+        return self.of(parts) if parts else None
+
+    def of(self, parts: Sequence[Part]) -> Recommendation:
+        """Return it with these changes in place of its own."""
+        first = parts[0]
+        made = replace(
+            self,
+            knob=first.knob,
+            scope=first.places[0],
+            also=first.places[1:],
+            current=first.current,
+            proposed=first.proposed,
+            unit=first.unit,
+        )
+        if not self.joint:
+            return replace(made, how=first.how, undo=first.undo)
+        return replace(
+            made,
+            joint=tuple(parts),
+            how="; ".join(part.how for part in parts),
+            undo="; ".join(part.undo for part in reversed(parts)),
+        )
 
     @property
     def id(self) -> str:
-        """Stable short name: the same knob at the same place has the same id in every run."""
-        digest = hashlib.blake2b(f"recommendation {self.knob} {self.scope}".encode(), digest_size=4)
+        """Stable short name: the same knob at the same place has the same id in every run.
+
+        A step has that of the recommendation that it comes from.
+        """
+        if self.origin:
+            return self.origin
+        what = "joint change" if self.joint else self.knob
+        digest = hashlib.blake2b(f"recommendation {what} {self.scope}".encode(), digest_size=4)
         return digest.hexdigest()

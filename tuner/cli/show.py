@@ -13,7 +13,7 @@ from rich.text import Text
 
 from collectors.model.entities import display
 from tuner.advice.printable import printable
-from tuner.advice.recommendation import Recommendation
+from tuner.advice.recommendation import Part, Recommendation
 from tuner.advice.words import clock, effect, value
 from tuner.cli.curves import Curve, span_of, sparkline
 from tuner.diagnosis.changes import Changes
@@ -34,8 +34,10 @@ def console() -> Console:
     return out if known and out.width <= WIDTH else Console(width=WIDTH)
 
 
-def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) -> RenderableType:
-    """Return findings and recommendations of a window."""
+def suggestion(
+    diagnosis: Diagnosis, recommendations: Sequence[Recommendation], notes: Sequence[str] = ()
+) -> RenderableType:
+    """Return findings and recommendations of a window, and notes on how they were made."""
     span = f"{(diagnosis.until_ns - diagnosis.since_ns) / 1e9:.0f} s"
     if not diagnosis.since_ns:
         span = "all of the recording"
@@ -52,6 +54,7 @@ def suggestion(diagnosis: Diagnosis, recommendations: Sequence[Recommendation]) 
         known = any(finding.rule in _BY_HAND for finding in diagnosis.findings)
         more = "; `tuner explain ID` says what to do by hand" if known else ""
         parts.append(Text(f"no change is recommended for these findings{more}"))
+    parts += [plain(note) for note in notes]
     blind = [v for v in diagnosis.verdicts if v.outcome == "cannot_tell"]
     if blind:
         lines = [f"{verdict.rule}: needs {'; '.join(verdict.missing)}" for verdict in blind]
@@ -92,17 +95,19 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
     table.add_column("predicted", no_wrap=True)
     table.add_column("risk", no_wrap=True)
     for rec in recommendations:
-        now = "?" if rec.current is None else value(rec.current, rec.unit)
         table.add_row(
             rec.id,
-            plain(
-                f"{rec.summary}\n{rec.knob}: {now} → {value(rec.proposed, rec.unit)}"
-                + (f" (at {len(rec.places)} places)" if rec.also else "")
-            ),
+            plain("\n".join([rec.summary, *(_change(part) for part in rec.parts)])),
             plain("\n".join(effect(item) for item in rec.effects) or "no prediction"),
-            rec.risk,
+            f"{rec.risk}\noptional" if rec.optional else rec.risk,
         )
     return table
+
+
+def _change(part: Part) -> str:
+    now = "?" if part.current is None else value(part.current, part.unit)
+    more = f" (at {len(part.places)} places)" if len(part.places) > 1 else ""
+    return f"{part.knob}: {now} → {value(part.proposed, part.unit)}{more}"
 
 
 def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> RenderableType:
@@ -187,18 +192,24 @@ def level_changes(changes: Changes) -> RenderableType:
 
 def recommendation(rec: Recommendation) -> RenderableType:
     """Return all fields of one recommendation."""
-    now = "not visible from here" if rec.current is None else value(rec.current, rec.unit)
-    lines = [
-        f"knob       {rec.knob} of {display(rec.scope)}   [{rec.scope}]",
-        f"now        {now}",
-        f"proposed   {value(rec.proposed, rec.unit)}",
-        f"how        {rec.how}",
-        f"undo       {rec.undo}",
-        f"risk       {rec.risk}: {rec.risk_reason}",
+    lines = []
+    for part in rec.parts:
+        first, *others = part.places
+        lines.append(f"knob       {part.knob} of {display(first)}   [{first}]")
+        if others:
+            lines.append(f"and of     {', '.join(display(place) for place in others)}")
+        now = "not visible from here" if part.current is None else value(part.current, part.unit)
+        lines += [
+            f"now        {now}",
+            f"proposed   {value(part.proposed, part.unit)}",
+            f"how        {part.how}",
+            f"undo       {part.undo}",
+        ]
+    optional = ", optional" if rec.optional else ""
+    lines += [
+        f"risk       {rec.risk}{optional}: {rec.risk_reason}",
         f"sure       {rec.confidence:.0%}",
     ]
-    if rec.also:
-        lines.insert(1, f"and of     {', '.join(display(place) for place in rec.also)}")
     for item in rec.effects:
         lines += [f"predicted  {effect(item)}", f"           by {item.model}: {item.assumptions}"]
     lines += [f"missing    {what}" for what in rec.missing]

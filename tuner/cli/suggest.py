@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,12 @@ UNCURED = 4
 SIMULATE_S = 10.0
 Budget = Annotated[
     float,
-    typer.Option("--budget", metavar="SECONDS", min=0.0, help="time for simulations; 0: none"),
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        min=0.0,
+        help="of simulations, as work: the same answer every time; 0: none",
+    ),
 ]
 
 
@@ -53,6 +59,7 @@ class Advice:
     diagnosis: Diagnosis
     recommendations: tuple[Recommendation, ...]
     source: str
+    notes: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
         """Return the ordered changes that the recommendations come down to."""
@@ -63,16 +70,23 @@ class Advice:
 
 
 def advise(
-    window: Window, source: str, measured: Measured | None = None, budget_s: float = 0.0
+    window: Window,
+    source: str,
+    measured: Measured | None = None,
+    budget_s: float = 0.0,
+    *,
+    clock: Callable[[], float] | None = time.monotonic,
 ) -> Advice:
     """Return what the rules and cures say of a window, and what a change is worth to the job.
 
-    With a budget the changes are tried, and thresholds searched, on a twin of the fabric.
+    With a budget the changes are tried, and thresholds searched, on a twin of the fabric; `clock`
+    is what ends that on a machine that is far too slow for it, None for never.
     """
     from tuner.advice.outcome.measured import Measured
     from tuner.advice.outcome.money import with_outcome
-    from tuner.advice.prove import prove
+    from tuner.advice.prove import Proof, prove
     from tuner.advice.recommend import recommend
+    from tuner.advice.twin.budget import Budget
     from tuner.cli.progress import counting
     from tuner.diagnosis.diagnose import diagnose
     from tuner.diagnosis.registry import RULES
@@ -80,14 +94,19 @@ def advise(
 
     fabric = build_fabric(window)
     diagnosis = diagnose(window, fabric, RULES)
-    recommendations = recommend(diagnosis, window, fabric)
+    proof = Proof(recommend(diagnosis, window, fabric))
     if budget_s > 0:
         with counting("simulating", "runs") as count:
-            recommendations = prove(
-                recommendations, diagnosis, window, fabric, budget_s=budget_s, progress=count
+            proof = prove(
+                proof.recommendations,
+                diagnosis,
+                window,
+                fabric,
+                budget=Budget(budget_s, clock),
+                progress=count,
             )
-    valued = with_outcome(recommendations, measured or Measured())
-    return Advice(window, fabric, diagnosis, valued, source)
+    valued = with_outcome(proof.recommendations, measured or Measured())
+    return Advice(window, fabric, diagnosis, valued, source, proof.notes)
 
 
 def suggest(
@@ -136,7 +155,8 @@ def suggest(
     if answer is PlanFormat.table:
         from tuner.cli import show
 
-        show.console().print(show.suggestion(advice.diagnosis, advice.recommendations))
+        told = show.suggestion(advice.diagnosis, advice.recommendations, advice.notes)
+        show.console().print(told)
         for line in left_out(plan):
             show.console().print(line, markup=False, highlight=False)
     elif answer is PlanFormat.md:
@@ -244,6 +264,7 @@ def _document(advice: Advice, plan: Plan) -> Any:
         agents=advice.window.agents,
         made_by=made_by(),
         plan=plan,
+        notes=advice.notes,
     )
 
 

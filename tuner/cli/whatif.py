@@ -34,7 +34,7 @@ Sets = Annotated[
     ),
 ]
 Budget = Annotated[
-    float, typer.Option("--budget", metavar="SECONDS", min=0.1, help="time for simulations")
+    float, typer.Option("--budget", metavar="SECONDS", min=0.1, help="of simulations, as work")
 ]
 
 
@@ -56,6 +56,7 @@ def whatif(
 
     tuner whatif --set dcqcn_rp_enabled=off --set pfc_priorities@leaf0=3,4
     """
+    from tuner.advice.twin.budget import Budget
     from tuner.advice.twin.compare import compare
     from tuner.advice.twin.twin import build_twin
     from tuner.cli.options import look
@@ -68,11 +69,9 @@ def whatif(
         changes = [parse_assignment(text, window.known_entities) for text in assignments]
         twin = build_twin(window, fabric)
         other = twin.changed(window, fabric, changes)
-        end = time.monotonic() + budget
+        purse = Budget(budget, time.monotonic)
         with counting("simulating", "runs") as count:
-            found = compare(
-                twin, other, seed=seed, progress=count, stop=lambda: time.monotonic() > end
-            )
+            found = compare(twin, other, purse, seed=seed, progress=count)
     if answer is Format.table:
         from tuner.cli import show
 

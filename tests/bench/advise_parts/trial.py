@@ -80,8 +80,8 @@ def changes_of(draw: Draw, recommendation: Recommendation) -> Iterator[Change]:
         for node in draw.plan.topology.switches:
             yield Change(draw.names.switch(node), setting, wanted)
         return
-    for place in recommendation.places:
-        yield change_at(place, recommendation.knob, recommendation.proposed)
+    for step in recommendation.each():
+        yield change_at(step.scope, step.knob, step.proposed)
 
 
 def change_at(place: Entity, knob: str, value: Value) -> Change:
@@ -116,7 +116,7 @@ def run(draw: Draw, rng: Random, presets: Iterable[Preset], budget_s: float) -> 
     with tempfile.TemporaryDirectory() as folder:
         record(draw, Path(folder) / "r")
         window, _ = open_window(f"dir={folder}/r", "", "")
-        advice = advise(window, "bench", None, budget_s)
+        advice = advise(window, "bench", None, budget_s, clock=None)
     factors = {name: rng.uniform(1 - SPREAD, 1 + SPREAD) for name in ("flows", "rtt", "burst")}
     other = varied(draw, **factors)
     cure = [change for truth in draw.truths for change in truth.cure]
@@ -180,7 +180,11 @@ def faults(draw: Draw, advice: Sequence[Recommendation]) -> Iterator[str]:
         yield from missing_fields(rec)
     # What was not visible, or is mended by hand, has no value to come back.
     by_hand = ("link_repair", "host_repair", "speed_bps")
-    known = [r for r in advice if r.current is not None and r.knob not in by_hand]
+    known = [
+        rec
+        for rec in advice
+        if rec.knob not in by_hand and all(part.current is not None for part in rec.parts)
+    ]
     done: list[tuple[Draw, Recommendation]] = []
     there = draw
     for rec in known:
@@ -191,11 +195,20 @@ def faults(draw: Draw, advice: Sequence[Recommendation]) -> Iterator[str]:
         done.append((there, rec))
         there = after
     for before, rec in reversed(done):
-        if rec.current is not None:
-            there = applied(there, changes_of(there, replace(rec, proposed=rec.current)))
+        there = applied(there, changes_of(there, undone(rec)))
         if in_force(there) != in_force(before):
             yield f"{rec.knob} of {rec.scope}: undo to {rec.current} does not restore"
             there = before
+
+
+def undone(rec: Recommendation) -> Recommendation:
+    """Return the change that takes a recommendation back, the last part of it first."""
+    parts = [
+        replace(part, proposed=part.current)
+        for part in reversed(rec.parts)
+        if part.current is not None
+    ]
+    return rec.of(parts)
 
 
 def missing_fields(rec: Recommendation) -> Iterator[str]:

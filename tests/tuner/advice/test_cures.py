@@ -25,6 +25,7 @@ from tuner.advice.norm import usual, wanted
 from tuner.advice.prove import prove
 from tuner.advice.recommend import once_each, recommend
 from tuner.advice.recommendation import Recommendation
+from tuner.advice.twin.budget import Budget
 from tuner.diagnosis.diagnose import diagnose
 from tuner.diagnosis.finding import Evidence, Finding
 from tuner.diagnosis.registry import RULES
@@ -174,14 +175,15 @@ def advised(draw: Draw, folder, budget_s: float = 2.0):
     fabric = build_fabric(window)
     diagnosis = diagnose(window, fabric, RULES)
     recs = recommend(diagnosis, window, fabric)
-    return recs, prove(recs, diagnosis, window, fabric, budget_s=budget_s)
+    proof = prove(recs, diagnosis, window, fabric, budget=Budget(budget_s))
+    return recs, proof.recommendations
 
 
 @pytest.mark.parametrize("family", ["link-lossy-host-cable", "flow-slow-receiver"])
 def test_advice_cures_the_draw_and_predicts_so(family, tmp_path):
     draw = draw_of(family, 2)
     _, recs = advised(draw, tmp_path / "r")
-    made = [Change(p, rec.knob, rec.proposed) for rec in recs for p in rec.places]
+    made = [Change(one.scope, one.knob, one.proposed) for rec in recs for one in rec.each()]
     [truth] = draw.truths
     before, after, best = (
         outcome(one).job_time_s for one in (draw, applied(draw, made), applied(draw, truth.cure))
@@ -204,10 +206,11 @@ def test_without_a_twin_recommendations_stay_as_they_are():
     diagnosis = diagnose(made.telemetry, made.fabric, RULES)
     recs = recommend(diagnosis, made.telemetry, made.fabric)
     assert recs
-    assert prove(recs, diagnosis, made.telemetry, made.fabric, budget_s=1.0) == recs
+    proof = prove(recs, diagnosis, made.telemetry, made.fabric, budget=Budget(1.0))
+    assert proof.recommendations == recs
 
 
-def test_places_of_one_change_are_told_apart():
+def test_steps_of_one_change_have_its_id():
     made = lab(3)
     found = finding("x", made.interfaces[0])
     made.telemetry.put(made.netdevs[0], "trust", "pcp")
@@ -216,7 +219,7 @@ def test_places_of_one_change_are_told_apart():
     [rec] = aligned(hit, made.telemetry, made.fabric, ("trust",))
     both = replace(rec, also=(made.netdevs[1],))
     assert [one.scope for one in both.each()] == [made.netdevs[0], made.netdevs[1]]
-    assert len({one.id for one in both.each()}) == 2
+    assert {one.id for one in both.each()} == {both.id}
     assert all(isinstance(one.scope, Netdev | Interface | Slot) for one in both.each())
 
 

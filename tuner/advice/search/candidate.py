@@ -94,6 +94,7 @@ def candidate_at(point: Floats, like: DcqcnParameters, name: str) -> Candidate |
     )
     changes: dict[str, Any] = {axis.name: value[axis.name] for axis in DCQCN_AXES}
     changes["cnp_interval_s"] = value["cut_window_s"]
+    changes["hai_bps"] = max(value["hai_bps"], value["ai_bps"])
     dcqcn = held(replace(like, **changes))
     if dcqcn is None:
         return None
@@ -140,6 +141,7 @@ def stepped(candidate: Candidate, current: Candidate, factor: float) -> Candidat
             axis.name: near(axis, getattr(dcqcn, axis.name), getattr(current.dcqcn, axis.name))
             for axis in DCQCN_AXES
         }
+        steps["hai_bps"] = max(steps["hai_bps"], steps["ai_bps"])
         dcqcn = replace(dcqcn, **steps)
     alpha = near(ALPHA_AXIS, candidate.alpha, current.alpha)
     return replace(candidate, ecn=ecn, dcqcn=dcqcn, alpha=alpha)
@@ -181,6 +183,39 @@ def applied(plan: Plan, candidate: Candidate, line_bps: float) -> Plan:
         nics={node: replace(one, congestion=None) for node, one in model.nics.items()},
     )
     return replace(plan, model=model)
+
+
+_ECN_FIELDS: Final = tuple(field.name for field in fields(EcnThresholds))
+_NIC_FIELDS: Final = tuple(field.name for field in fields(DcqcnParameters))
+
+
+def unlike(candidate: Candidate, current: Candidate) -> list[str]:
+    """Return the fields that a candidate has otherwise, the smallest change first."""
+    sizes: dict[str, float] = {}
+    for here, now, names in (
+        (candidate.ecn, current.ecn, _ECN_FIELDS),
+        (candidate.dcqcn, current.dcqcn, _NIC_FIELDS),
+        (candidate, current, ("alpha",)),
+    ):
+        for name in names if here is not None and now is not None else ():
+            new, old = getattr(here, name) or 0.0, getattr(now, name) or 0.0
+            if new != old:
+                sizes[name] = abs(math.log(new / old)) if new > 0 and old > 0 else math.inf
+    return sorted(sizes, key=lambda name: (sizes[name], name))
+
+
+def reverted(candidate: Candidate, current: Candidate, name: str) -> Candidate:
+    """Return the candidate with one field as it is now; as it was where that makes no sense."""
+    try:
+        if name in _ECN_FIELDS and candidate.ecn is not None:
+            ecn = replace(candidate.ecn, **{name: getattr(current.ecn, name)})
+            return replace(candidate, ecn=ecn)
+        if name in _NIC_FIELDS and candidate.dcqcn is not None:
+            dcqcn = replace(candidate.dcqcn, **{name: getattr(current.dcqcn, name)})
+            return candidate if dcqcn.ai_bps > dcqcn.hai_bps else replace(candidate, dcqcn=dcqcn)
+    except ValueError:  # Kmin above Kmax
+        return candidate
+    return replace(candidate, alpha=current.alpha)
 
 
 def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, Value]:

@@ -22,6 +22,8 @@ from tuner.models.dcqcn_fluid import FluidCase, integrate_case
 
 DURATION_S: Final = 4e-3
 MOST_FLOWS: Final = 64
+LEAST: Final = 16  # evaluations: two generations
+RUN_S: Final = 9e-3  # price of an evaluation: three runs
 _START: Final = [getattr(PAPER, axis.name) or axis.low for axis in DCQCN_AXES]
 SIGMA: Final = 0.8  # of a natural logarithm: a factor of 2.2
 

@@ -57,12 +57,6 @@ def score(run: Replay, ideal_s: float, rtt_s: float, line_bps: float, weights: W
     return Score(total, *parts)
 
 
-def robust(scores: Sequence[Score]) -> float:
-    """Return the mean of average and worst total: good on the estimate, safe around it."""
-    totals = [one.total for one in scores]
-    return (sum(totals) / len(totals) + min(totals)) / 2
-
-
 def ideal_seconds(plan: Plan) -> float:
     """Return the least time that any schedule needs: the busiest host link's bytes at its rate."""
     wire = plan.model.transport

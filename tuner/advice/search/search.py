@@ -1,16 +1,17 @@
 """The search for DCQCN, ECN and PFC settings on a twin: presets, fluid model, packet simulator.
 
 Successive halving over published and proposed candidates, then an evolution (CMA-ES) from the
-best, every candidate judged on the estimate of N, RTT and burst and around it. "Leave it" and
-"DCQCN off" are candidates like the others. Deterministic by seed and budget: the budget is spent
-in simulated work at a fixed price, and only what turns out far dearer is ended by CPU time.
+best. The best published configuration is kept unless another leads it by clearly more than the
+scatter, on trials that neither was picked by. Settings that do not contribute go back to what
+runs. "Leave it" and "DCQCN off" are candidates like the others.
+
+The work is a number of runs: the same runs and seed give the same answer on any machine.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import cma
@@ -21,181 +22,179 @@ from tuner.advice.search import fluid
 from tuner.advice.search.candidate import (
     AXES,
     Candidate,
-    applied,
     candidate_at,
     current_of,
     held,
     point_of,
+    reverted,
     stepped,
+    unlike,
 )
-from tuner.advice.search.objective import Score, Weights, ideal_seconds, pareto, robust, score
+from tuner.advice.search.objective import Score, Weights, pareto
 from tuner.advice.search.presets import PRESETS
+from tuner.advice.search.trials import LEAVE, Judged, Lead, Trials, lead
 from tuner.advice.twin.compare import VARIATIONS
-from tuner.advice.twin.replay import Replay, replay
+from tuner.advice.twin.replay import Replay
 from tuner.advice.twin.twin import Twin
 
-STEP: Final = 8.0  # no value moves further than by this factor at once
+STEP: Final = 4.0  # no value moves further than by this factor at once
 WORTH: Final = 0.01  # a change must score better than leaving it by this much
-EVENT_S: Final = 5e-8  # price of an event, of a run, and of its hosts and connections (measured)
-RUN_S: Final = 3e-3
-HOST_S: Final = 1e-4
-OVERRUN: Final = 4.0  # times the budget in CPU time, then the search ends
-FLUID_SHARE: Final = 0.15
-FLUID_RUN_S: Final = 3e-3
+LEAST_RUNS: Final = 40  # with fewer, luck would decide
 SIGMA: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A candidate with a score and a run for each variation that it was tried on."""
-
-    candidate: Candidate
-    scores: tuple[Score, ...]
-    runs: tuple[Replay, ...]
-
-    @property
-    def robust(self) -> float:
-        """Mean of average and worst score."""
-        return robust(self.scores)
+RUNGS: Final = ((1, 1.0), (3, 0.5), (5, 0.25))
+"""Successive halving: on how many trials, and which share of the pool gets there."""
+FINALISTS: Final = ((2, 3, 1), (1, 1, 0))
+"""Published ones, own ones, those without DCQCN; and of each where runs are few."""
+FEW: Final = 160  # runs
+HOPELESS: Final = 0.03  # behind the best on the estimate: no further trial
+LOSS: Final = 0.1  # of the gain that may be given up for fewer changes
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to: finalists best first, `current` among the judged, its cost."""
+    """What a search came to. `incumbent`: the best of what is published and of what runs.
+
+    gain: lead of the best over what runs, on the final trials. table: finalists, the chosen one
+    first. trials: those that best and current both had, the estimate first. stopped: ended from
+    outside before its time.
+    """
 
     best: Judged
     current: Judged
+    incumbent: Judged
+    gain: Lead
     table: tuple[Judged, ...]
     pareto: tuple[bool, ...]
+    trials: tuple[int, ...]
     evaluations: int
-    seconds: float
     stopped: bool
 
     @property
     def worth_it(self) -> bool:
-        """Whether the best beats leaving it."""
-        return self.best.robust > self.current.robust + WORTH
+        """Whether the best beats leaving it, by more than chance."""
+        return self.gain.clear and self.gain.mean > WORTH
 
 
-@dataclass
-class _Bench:
-    """Runs candidates on variations of a twin, remembers them, and counts what they cost."""
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """How runs are shared out: trials of the screening and the final, runs kept for the latter."""
 
-    twin: Twin
-    weights: Weights
-    seed: int
-    budget_s: float
-    progress: Callable[[int], None] | None
-    spent_s: float = 0.0
-    runs: int = 0
-    began: float = field(default_factory=time.process_time)
-    known: dict[tuple[object, ...], Judged] = field(default_factory=dict)
+    screened: tuple[int, ...]
+    final: tuple[int, ...]
+    finalists: tuple[int, int, int]
+    reserved: int
+    random: int
 
-    def __post_init__(self) -> None:
-        self.line_bps = self.twin.plan.topology.cables[self.twin.watch[0] // 2].rate_bps
-        self.twins = [self.twin.varied(**change) for change in VARIATIONS]
-        self.ideals = [ideal_seconds(one.plan) for one in self.twins]
-
-    @property
-    def late(self) -> bool:
-        return time.process_time() - self.began > OVERRUN * self.budget_s
-
-    @property
-    def done(self) -> bool:
-        return self.spent_s >= self.budget_s or self.late
-
-    def judge(self, candidate: Candidate, variations: int) -> Judged:
-        """Return the candidate judged on the first so many variations."""
-        was = self.known.get(candidate.key) or Judged(candidate, (), ())
-        scores, runs = list(was.scores), list(was.runs)
-        for index in range(len(scores), variations):
-            twin = self.twins[index]
-            plan = twin.plan
-            if candidate.source != LEAVE:
-                plan = applied(plan, candidate, self.line_bps)
-            run = replay(plan, seed=self.seed + index, watch=twin.watch)
-            runs.append(run)
-            rtt = self.twin.rtt_s.value * VARIATIONS[index]["rtt"]
-            scores.append(score(run, self.ideals[index], rtt, self.line_bps, self.weights))
-            places = plan.topology.node_count + len(plan.traffic.connections)
-            self.spent_s += RUN_S + HOST_S * places + EVENT_S * run.events
-            self.runs += 1
-            if self.progress is not None:
-                self.progress(self.runs)
-        judged = Judged(candidate, tuple(scores), tuple(runs))
-        self.known[candidate.key] = judged
-        return judged
-
-
-LEAVE: Final = "the running settings"
+    @classmethod
+    def of(cls, runs: int) -> _Shares:
+        few = runs < FEW
+        finalists = FINALISTS[few]
+        screened = tuple(range(3 if few else len(VARIATIONS)))
+        count = min(24, max(3, runs // (4 * sum(finalists))))
+        if few:
+            count = min(count, 4)
+        final = tuple(range(len(VARIATIONS), len(VARIATIONS) + count))
+        held_back = (1 + sum(finalists)) * count + finalists[0] * len(screened)
+        pared = min(runs // 5, len(AXES) * count)
+        return cls(screened, final, finalists, held_back + pared, 0 if few else 16)
 
 
 def search(
     twin: Twin,
     *,
+    runs: int,
     weights: Weights | None = None,
-    budget_s: float = 10.0,
+    proposals: int = 0,
     seed: int = 1,
     step: float = STEP,
     pfc: bool = True,
     nics: bool = True,
-    progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    ran: Callable[[Twin, Replay], None] = lambda _twin, _run: None,
 ) -> Found:
-    """Return the best settings for a twin.
+    """Return the best settings for a twin after about so many runs, LEAST_RUNS or more.
 
-    `pfc`: whether PFC's share of the buffer may change; `nics`: whether DCQCN may, which needs
-    NICs that are known to run it. `progress` is called with the number of
-    runs so far. Raises NotSupported where the twin carries no traffic to a host.
+    `proposals`: evaluations of the fluid model. `pfc`: whether PFC's share of the buffer may
+    change; `nics`: whether DCQCN may, which needs NICs that are known to run it. `ran` is called
+    after each run. Raises NotSupported where the twin carries no traffic to a host.
     """
     if not twin.watch:
         raise NotSupported("search", "twin", "no host receives anything")
-    weights = weights or Weights()
-    bench = _Bench(twin, weights, seed, budget_s, progress)
+    shares = _Shares.of(runs)
+    trials = Trials(twin, weights or Weights(), seed, runs - shares.reserved, stop, ran)
     current = current_of(twin.plan, twin.watch[0])
     fit = _Fit(current, step, pfc, nics)
-    pool = [fit(one) for one in _published(bench.line_bps, current.alpha)]
-    pool += [fit(one) for one in _proposed(bench, current)]
-    pool += [fit(one) for one in _around(current, seed)]
-    bench.judge(current, 1)
-    bench.began = time.process_time()  # what came before may have had to compile the engines
-    ahead = _halve(bench, list({one.key: one for one in pool if one is not None}.values()))
-    _evolve(bench, ahead, fit)
-    order = sorted(bench.known.values(), key=lambda one: -one.robust)
-    chosen = order[:FINALISTS]
-    for kind in (_is_preset, _is_off):  # shown beside the best, however they do
-        chosen += [one for one in order if kind(one.candidate)][:1]
-    finals = [bench.judge(one.candidate, len(VARIATIONS)) for one in chosen]
-    leave = bench.judge(current, len(VARIATIONS))
-    table = sorted({one.candidate.key: one for one in (*finals, leave)}.values(), key=_rank)
+    pool = [fit(one) for one in _published(trials.line_bps, current.alpha)]
+    pool += [fit(one) for one in _proposed(trials, current, proposals)]
+    pool += [fit(one) for one in _around(current, seed, shares.random)]
+    trials.judge(current, shares.screened)
+    others = {one.key: one for one in pool if one is not None and one.key != current.key}
+    ahead = _halve(trials, list(others.values()))
+    _evolve(trials, ahead, fit)
+    trials.most_runs = runs
+    return _decided(trials, current, fit, shares)
+
+
+def _decided(trials: Trials, current: Candidate, fit: _Fit, shares: _Shares) -> Found:
+    """Hold the finalists against each other on trials that are new to them."""
+    order = sorted(trials.known.values(), key=lambda one: (-len(one.scores), -one.value))
+    tried = [one for one in order if len(one.scores) > 1]
+    kinds = zip((_is_preset, _is_own, _is_off), shares.finalists, strict=True)
+    chosen = [one for kind, count in kinds for one in _first(tried, kind, count)]
+    final, every = shares.final, (*shares.screened, *shares.final)
+    leave = trials.judge(current, final)
+    finals: list[Judged] = []
+    for one in chosen:
+        if trials.stop():
+            return _undecided(trials, leave, final)
+        published = _is_preset(one.candidate)
+        finals.append(trials.judge(one.candidate, every if published else final))
+    known = [one for one in finals if _is_preset(one.candidate)]
+    kept = max([*known, leave], key=lambda one: one.on(every))
+    best = max(finals, key=lambda one: one.on(final), default=leave)
+    if not lead(best, kept, final).clear:
+        best = kept
+    best = _pared(trials, best, leave, fit, final)
+    found = {one.candidate.key: one for one in (*finals, leave)}
+    others = [one for key, one in found.items() if key != best.candidate.key]
+    table = [best, *sorted(others, key=lambda one: -one.on(final))]
     return Found(
-        table[0],
+        best,
         leave,
+        kept,
+        lead(best, leave, final),
         tuple(table),
-        tuple(pareto([_average(one.scores) for one in table])),
-        bench.runs,
-        time.process_time() - bench.began,
-        bench.late,
+        tuple(pareto([_average(one, final) for one in table])),
+        (0, *final),
+        trials.runs,
+        stopped=trials.stop(),
     )
 
 
-FINALISTS: Final = 6
-RUNGS: Final = ((1, 1.0), (3, 0.5), (5, 0.2))
-"""Successive halving: on how many variations, and which share of the pool gets there."""
+def _undecided(trials: Trials, leave: Judged, final: tuple[int, ...]) -> Found:
+    """Return the answer of a search that was ended from outside: leave it."""
+    nothing = Lead(0.0, 0.0, 0.0)
+    return Found(leave, leave, leave, nothing, (leave,), (True,), final, trials.runs, stopped=True)
+
+
+def _first(order: Sequence[Judged], kind: Callable[[Candidate], bool], count: int) -> list[Judged]:
+    return [one for one in order if kind(one.candidate)][:count]
 
 
 def _is_preset(candidate: Candidate) -> bool:
     return any(candidate.source == preset.source for preset in PRESETS)
 
 
+def _is_own(candidate: Candidate) -> bool:
+    return not _is_preset(candidate) and candidate.source != LEAVE
+
+
 def _is_off(candidate: Candidate) -> bool:
     return candidate.dcqcn is None
 
 
-def _rank(judged: Judged) -> float:
-    return -judged.robust
-
-
-def _average(scores: Sequence[Score]) -> Score:
+def _average(judged: Judged, trials: Sequence[int]) -> Score:
+    scores = [judged.scores[trial] for trial in trials]
     parts = [(s.total, s.throughput, s.tail, s.queue, s.pauses) for s in scores]
     return Score(*(float(value) for value in np.mean(parts, axis=0)))
 
@@ -207,29 +206,25 @@ def _published(line_bps: float, alpha: float) -> Iterable[Candidate]:
         )
 
 
-def _proposed(bench: _Bench, current: Candidate) -> list[Candidate]:
-    """Return candidates of the fluid model, for its share of the budget."""
-    cost = FLUID_RUN_S * 3
-    evaluations = int(bench.budget_s * FLUID_SHARE / cost)
-    if evaluations < 8:
+def _proposed(trials: Trials, current: Candidate, evaluations: int) -> list[Candidate]:
+    if evaluations < fluid.LEAST or current.dcqcn is None:
         return []
-    flows, rtt = bench.twin.flows, bench.twin.rtt_s
-    bench.spent_s += evaluations * cost
+    flows, rtt = trials.twin.flows, trials.twin.rtt_s
     return fluid.propose(
         (flows.low, flows.value, flows.high),
         (rtt.low, rtt.value, rtt.high),
-        bench.line_bps,
-        weights=bench.weights,
+        trials.line_bps,
+        weights=trials.weights,
         alpha=current.alpha,
-        seed=bench.seed,
+        seed=trials.seed,
         evaluations=evaluations,
     )
 
 
-def _around(current: Candidate, seed: int, count: int = 16) -> Iterable[Candidate]:
+def _around(current: Candidate, seed: int, count: int) -> Iterable[Candidate]:
     """Yield random candidates in the published ranges, one a stratum of every axis."""
     base = current.dcqcn
-    if base is None:
+    if base is None or not count:
         return
     rng = np.random.default_rng(seed)
     low, high = (np.log([getattr(axis, side) for axis in AXES]) for side in ("low", "high"))
@@ -262,38 +257,69 @@ class _Fit:
         return None if kept is None else replace(made, dcqcn=kept)
 
 
-def _halve(bench: _Bench, pool: list[Candidate]) -> list[Judged]:
+def _halve(trials: Trials, pool: list[Candidate]) -> list[Judged]:
     ahead: list[Judged] = []
-    for variations, share in RUNGS:
+    for upto, share in RUNGS:
         if ahead:
             kept = max(4, round(len(pool) * share))
             candidates = [one.candidate for one in sorted(ahead, key=_rank)[:kept]]
         else:
             candidates = pool
-        ahead = []
+        later = []
         for candidate in candidates:
-            if bench.done and ahead:
+            if not trials.has_room(upto):
                 break
-            ahead.append(bench.judge(candidate, variations))
+            later.append(trials.judge(candidate, range(upto)))
+        ahead = later or ahead
     return sorted(ahead, key=_rank)
 
 
-def _evolve(bench: _Bench, ahead: Sequence[Judged], fit: _Fit) -> None:
-    """Spend what is left of the budget on evolutions from the best that has all parts on."""
+def _rank(judged: Judged) -> float:
+    return -judged.value
+
+
+def _evolve(trials: Trials, ahead: Sequence[Judged], fit: _Fit) -> None:
+    """Spend what is left of the runs on evolutions from the best that has all parts on."""
     starts = [(point, one) for one in ahead if (point := point_of(one.candidate)) is not None]
     for number, (point, one) in enumerate(starts):
-        if bench.done or one.candidate.dcqcn is None:
+        if not trials.has_room(3) or one.candidate.dcqcn is None:
             return
         options: dict[str, Any] = {
-            "seed": bench.seed + 1 + number, "verbose": -9, "popsize": 8, "verb_log": 0,
+            "seed": trials.seed + 1 + number, "verbose": -9, "popsize": 8, "verb_log": 0,
             "verb_disp": 0, "maxiter": 12,
         }  # fmt: skip
         evolution = cma.CMAEvolutionStrategy(point.tolist(), SIGMA, options)
-        while not evolution.stop() and not bench.done:
+        while not evolution.stop() and trials.has_room(3):
             points = evolution.ask()
             losses = []
             for asked in points:
                 made = candidate_at(np.asarray(asked), one.candidate.dcqcn, "optimised")
                 fitted = None if made is None else fit(made)
-                losses.append(0.0 if fitted is None else -bench.judge(fitted, 3).robust)
+                losses.append(1.0 if fitted is None else -_against(trials, fitted, one))
             evolution.tell(points, losses)
+
+
+def _against(trials: Trials, candidate: Candidate, start: Judged) -> float:
+    """Return a candidate's lead over where the evolution started; one trial if it is far behind."""
+    judged = trials.judge(candidate, (0,))
+    behind = lead(judged, start, (0,)).mean
+    if behind < -HOPELESS or not trials.has_room(2):
+        return behind
+    return lead(trials.judge(candidate, (0, 1, 2)), start, (0, 1, 2)).mean
+
+
+def _pared(
+    trials: Trials, best: Judged, leave: Judged, fit: _Fit, final: tuple[int, ...]
+) -> Judged:
+    """Return the best with every setting as it is now that contributes next to nothing."""
+    gain, pared = lead(best, leave, final), best
+    if not gain.clear:
+        return best
+    for name in unlike(best.candidate, leave.candidate):
+        made = fit(reverted(pared.candidate, leave.candidate, name))
+        if made is None or made.key == pared.candidate.key or not trials.has_room(len(final)):
+            continue
+        tried = trials.judge(made, final)
+        if lead(tried, best, final).mean > -LOSS * gain.mean:
+            pared = tried
+    return trials.judge(pared.candidate, (0,))

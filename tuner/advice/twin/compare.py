@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.advice.recommendation import Effect
+from tuner.advice.twin.budget import Budget
 from tuner.advice.twin.replay import Replay
 from tuner.advice.twin.twin import Twin
 
@@ -79,20 +80,20 @@ class Comparison:
 def compare(
     before: Twin,
     after: Twin,
+    budget: Budget,
     *,
-    variations: int = len(VARIATIONS),
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> Comparison:
-    """Run both twins on the first so many variations; `stop` may end it after the first."""
+    """Run both twins on as many variations as the budget buys, the estimate whatever it costs."""
     olds: list[Replay] = []
     news: list[Replay] = []
-    for number, change in enumerate(VARIATIONS[:variations]):
-        if number and stop():
+    for number, change in enumerate(VARIATIONS):
+        if number and not budget.affords(budget.spent_s / number):
             break
-        olds.append(before.varied(**change).run(seed=seed + number))
-        news.append(after.varied(**change).run(seed=seed + number))
+        for twin, runs in ((before, olds), (after, news)):
+            runs.append(twin.varied(**change).run(seed=seed + number))
+            budget.charge(twin.plan, runs[-1].events)
         if progress is not None:
             progress(2 * number + 2)
     return Comparison(tuple(olds), tuple(news))

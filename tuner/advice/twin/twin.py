@@ -6,6 +6,7 @@ and says how well it reproduces what was counted. What-if and search run on it.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ MOST_HOSTS: Final = 64
 WATCHED: Final = 4
 SLICE_S: Final = 4e-3
 PATIENCE: Final = 4.0  # a run ends after so many times the time that the traffic took
+EVENTS: Final = 4  # of a packet and its acknowledgement on one link
 SPREAD: Final = 0.3  # of what no telemetry bounds, either way
 
 
@@ -56,6 +58,16 @@ class Twin:
     burst_bytes: Estimate
     seen: Seen
     assumed: tuple[str, ...]
+
+    @property
+    def events(self) -> int:
+        """About how many events a run takes, before there was one."""
+        transport, links = self.plan.model.transport, 4 if len(self.wiring.switches) > 1 else 2
+        packets = sum(
+            math.ceil(m.size_bytes * m.repeat / transport.payload_bytes)
+            for m in self.load.traffic.messages
+        )
+        return packets * links * EVENTS
 
     def run(self, *, seed: int = 1) -> Replay:
         """Replay the traffic."""
