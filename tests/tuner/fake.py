@@ -81,12 +81,21 @@ class FakeTelemetry:
 
     def growth_table(self, metric):
         grown = {e: growth for e, growth in self.growth_all(metric).items() if growth.seconds > 0}
+        names = {"first_at": "first_at_ns", "last_at": "last_at_ns"}
+
+        def ask(name):
+            return np.array([getattr(growth, names.get(name, name)) for growth in grown.values()])
+
+        return GrowthTable(self.numbers(grown), ask("total").astype(np.float64), ask)
+
+    def value_table(self, metric, *, highest=False):
+        seen = self.highest_all(metric) if highest else self.latest_all(metric)
+        values = [float(sample.value) for sample in seen.values()]
+        return self.numbers(seen), np.array(values, np.float64)
+
+    def numbers(self, entities):
         number = {entity: n for n, entity in enumerate(self.everything())}
-        total = np.array([growth.total for growth in grown.values()], np.float64)
-        seconds = np.array([growth.seconds for growth in grown.values()], np.float64)
-        saturated = np.array([growth.saturated for growth in grown.values()], np.bool_)
-        numbers = np.array([number[entity] for entity in grown], np.int64)
-        return GrowthTable(numbers, total, seconds, total / seconds, saturated)
+        return np.array([number[entity] for entity in entities], np.int64)
 
     def everything(self):
         return list(

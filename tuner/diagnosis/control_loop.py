@@ -71,7 +71,7 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
     # The newest: flows start at line rate, so that every loop overshoots once.
     watermarks = telemetry.latest_all(interface.QUEUE_WATERMARK.name)
     made = []
-    for wire, marks in ecn_marks(telemetry, fabric).items():
+    for wire, marks in ecn_marks(telemetry, fabric, received=True).items():
         far = fabric.peer(wire) if isinstance(wire, Interface) else None
         port = fabric.port_of(far) if isinstance(far, Netdev) else None
         if not isinstance(wire, Interface) or port is None or marks < MIN_MARKS:
@@ -91,7 +91,7 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
                 sending,
                 known.speeds[wire],
                 known.tx[wire],
-                marked_share(telemetry, wire, fabric) or 0.0,
+                marked_share(telemetry, wire, fabric, received=True) or 0.0,
                 None if seen is None else seen.value,
                 _parameters(own),
                 _thresholds(queue),

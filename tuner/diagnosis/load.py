@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+import numpy as np
+
 from collectors.model.catalogue import interface, rdma
-from collectors.model.entities import Interface, Port, Switch, Wire, wire_of
+from collectors.model.entities import Interface, Switch, Wire, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence
 from tuner.diagnosis.once import once
-from tuner.diagnosis.view import FabricView, Growing, Telemetry
+from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.diagnosis.wires import Bools, Floats, Wires, at, numbered_wires
 
 CLOSE: Final = 0.3  # two counts of one thing, read at different moments, agree within this share
 _MIN_BYTES: Final = 100_000  # below it two counts agree or differ by chance
@@ -19,12 +22,16 @@ _MIN_BYTES: Final = 100_000  # below it two counts agree or differ by chance
 
 @dataclass(frozen=True)
 class Loads:
-    """What every wire carries. speeds: bit/s. tx, rx: share of speed. swapped: see below."""
+    """What every wire carries. speeds: bit/s. tx, rx: share of speed. swapped: see below.
+
+    by_number: the speeds again, as `Wires` counts the wires, NaN where unknown.
+    """
 
     speeds: Mapping[Wire, float]
     tx: Mapping[Wire, float]
     rx: Mapping[Wire, float]
     swapped: frozenset[Switch]
+    by_number: Floats
     _since_ns: int
     _until_ns: int
 
@@ -46,98 +53,73 @@ def loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
 
 
 def _loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
-    speeds = _speeds(telemetry, fabric)
-    tx = _grown(telemetry, fabric, interface.TX_BYTES, rdma.TX_BYTES)
-    rx = _grown(telemetry, fabric, interface.RX_BYTES, rdma.RX_BYTES)
-    swapped = swapped_switches(_totals(rx), _totals(tx), fabric, _MIN_BYTES)
+    wires = numbered_wires(telemetry, fabric)
+    speeds = _speeds(telemetry, wires)
+    tx, tx_rate = _counted(telemetry, wires, interface.TX_BYTES, rdma.TX_BYTES)
+    rx, rx_rate = _counted(telemetry, wires, interface.RX_BYTES, rdma.RX_BYTES)
+    swapped = swapped_switches(wires, rx, tx, _MIN_BYTES)
     if swapped:
-        for wire in _of(swapped, {**tx, **rx}):
-            sent, received = tx.pop(wire, None), rx.pop(wire, None)
-            if received is not None:
-                tx[wire] = received
-            if sent is not None:
-                rx[wire] = sent
-    shares_tx, shares_rx = _shares(tx, speeds), _shares(rx, speeds)
-    for known, other in ((shares_tx, shares_rx), (shares_rx, shares_tx)):
-        for near in speeds:
-            far = fabric.peer(near) if near not in known else None
-            if far is not None and far in other:
-                known[near] = other[far]
-    return Loads(speeds, shares_tx, shares_rx, swapped, telemetry.since_ns, telemetry.until_ns)
+        there = wires.on(swapped)
+        tx_rate, rx_rate = np.where(there, rx_rate, tx_rate), np.where(there, tx_rate, rx_rate)
+    shares_tx = np.minimum(tx_rate * 8 / speeds, 1.0)
+    shares_rx = np.minimum(rx_rate * 8 / speeds, 1.0)
+    known = ~np.isnan(speeds)
+    shares_tx = np.where(known & np.isnan(shares_tx), wires.at_far(shares_rx), shares_tx)
+    shares_rx = np.where(known & np.isnan(shares_rx), wires.at_far(shares_tx), shares_rx)
+    by_wire = wires.mapping(speeds), wires.mapping(shares_tx), wires.mapping(shares_rx)
+    return Loads(*by_wire, swapped, speeds, telemetry.since_ns, telemetry.until_ns)
 
 
-def _speeds(telemetry: Telemetry, fabric: FabricView) -> dict[Wire, float]:
+def _speeds(telemetry: Telemetry, wires: Wires) -> Floats:
     """Return speeds as read, else as set, else as the other end has it."""
-    found: dict[Wire, float] = {}
-    for entity, seen in telemetry.latest_all(interface.SPEED.name).items():
-        wire = wire_of(entity)
-        if wire is not None and seen.value > 0:
-            found[wire] = seen.value
-    for entity, seen in telemetry.latest_all(rdma.RATE.name).items():
-        if isinstance(entity, Port) and seen.value > 0:
-            found.setdefault(fabric.attached(entity), seen.value * 8)
+    speeds: Floats = np.full(len(wires), np.nan)
     for entity, setting in telemetry.setting_all("speed_bps").items():
         wire = wire_of(entity)
-        if wire is not None and isinstance(setting.value, (int, float)) and setting.value > 0:
-            found.setdefault(wire, float(setting.value))
-    for wire in list(found):
-        far = fabric.peer(wire)
-        if far is not None:
-            found.setdefault(far, found[wire])
-    return found
+        number = None if wire is None else wires.find(wire)
+        if number is None or not isinstance(setting.value, (int, float)) or setting.value <= 0:
+            continue
+        if np.isnan(speeds[number]):
+            speeds[number] = setting.value
+    numbers, read = telemetry.value_table(interface.SPEED.name)
+    ports, rates = telemetry.value_table(rdma.RATE.name)
+    # The last that is written holds: what is read goes before what is set.
+    for places, values in (
+        (wires.plugged(ports)[::-1], rates[::-1] * 8),
+        (wires.of(numbers), read),
+    ):
+        known = (places >= 0) & (values > 0)
+        speeds[places[known]] = values[known]
+    return np.where(np.isnan(speeds), wires.at_far(speeds), speeds)
 
 
-def _grown(
-    telemetry: Telemetry, fabric: FabricView, of_wire: Metric, of_port: Metric
-) -> dict[Wire, Growing]:
-    """Return bytes by wire; of a RoCE port's two counts, RDMA's and the interface's, the larger.
+def _counted(
+    telemetry: Telemetry, wires: Wires, of_wire: Metric, of_port: Metric
+) -> tuple[Floats, Floats]:
+    """Return (bytes, bytes/s) by wire; of a RoCE port's counts, RDMA's and all, the larger.
 
     Some drivers count RDMA in the interface's bytes and some do not.
     """
-    found: dict[Wire, Growing] = {}
-    for metric in (of_wire, of_port):
-        for entity, growth in telemetry.growth_all(metric.name).items():
-            wire = fabric.attached(entity) if isinstance(entity, Port) else wire_of(entity)
-            if wire is not None and (wire not in found or growth.total > found[wire].total):
-                found[wire] = growth
-    return found
+    tables = [telemetry.growth_table(metric.name) for metric in (of_wire, of_port)]
+    places = np.concatenate([wires.plugged(table.number) for table in tables])
+    total, place = wires.highest(places, np.concatenate([table.total for table in tables]))
+    return total, at(place, np.concatenate([table.rate for table in tables]))
 
 
-def _of(switches: frozenset[Switch], wires: Iterable[Wire]) -> list[Interface]:
-    return [wire for wire in wires if isinstance(wire, Interface) and wire.switch in switches]
-
-
-def _totals(grown: Mapping[Wire, Growing]) -> dict[Wire, float]:
-    return {wire: growth.total for wire, growth in grown.items()}
-
-
-def _shares(grown: Mapping[Wire, Growing], speeds: Mapping[Wire, float]) -> dict[Wire, float]:
-    return {
-        wire: min(growth.rate * 8 / speeds[wire], 1.0)
-        for wire, growth in grown.items()
-        if wire in speeds
-    }
-
-
-def swapped_switches(
-    rx: Mapping[Wire, float], tx: Mapping[Wire, float], fabric: FabricView, least: float
-) -> frozenset[Switch]:
+def swapped_switches(wires: Wires, rx: Floats, tx: Floats, least: float) -> frozenset[Switch]:
     """Return the switches whose counts match their peers' only if rx and tx are exchanged.
 
     rx, tx: one count by wire. least: counts below it say nothing. A cable speaks against both
     its ends, so a switch is believed unless most of its cables speak against it.
     """
-    votes: dict[Switch, dict[Interface, int]] = {}
-    for near, received in rx.items():
-        far = fabric.peer(near)
-        if not isinstance(near, Interface) or far is None:
-            continue
-        if near not in tx or far not in rx or far not in tx:
-            continue
-        straight = _agree(received, tx[far], least) and _agree(tx[near], rx[far], least)
-        crossed = _agree(received, rx[far], least) and _agree(tx[near], tx[far], least)
-        if straight != crossed:
-            votes.setdefault(near.switch, {})[near] = 1 if crossed else -1
+    far_rx, far_tx = wires.at_far(rx), wires.at_far(tx)
+    straight = _agree(rx, far_tx, least) & _agree(tx, far_rx, least)
+    crossed = _agree(rx, far_rx, least) & _agree(tx, far_tx, least)
+    both = ~np.isnan(rx + tx + far_rx + far_tx)
+    votes: dict[Switch, dict[int, int]] = {}
+    for number in np.flatnonzero(both & (straight != crossed)).tolist():
+        near = wires[number]
+        if isinstance(near, Interface):
+            votes.setdefault(near.switch, {})[number] = 1 if crossed[number] else -1
     suspects: set[Switch] = set()
     while votes:
         worst = max(votes, key=lambda switch: (sum(votes[switch].values()), str(switch)))
@@ -145,13 +127,14 @@ def swapped_switches(
         if sum(cast.values()) <= 0:
             break
         suspects.add(worst)
-        for near in cast:  # the other ends were accused for its sake
-            far = fabric.peer(near)
-            if isinstance(far, Interface) and far.switch in votes:
-                votes[far.switch].pop(far, None)
+        for number in cast:  # the other ends were accused for its sake
+            far = int(wires.far[number])
+            there = wires[far]
+            if isinstance(there, Interface) and there.switch in votes:
+                votes[there.switch].pop(far, None)
     return frozenset(suspects)
 
 
-def _agree(one: float, two: float, least: float) -> bool:
+def _agree(one: Floats, two: Floats, least: float) -> Bools:
     """Tell whether two counts can be of the same thing: both small, or within CLOSE."""
-    return abs(one - two) <= max(CLOSE * max(one, two), least)
+    return np.abs(one - two) <= np.maximum(CLOSE * np.maximum(one, two), least)

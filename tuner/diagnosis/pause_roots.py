@@ -129,9 +129,11 @@ def is_storm(telemetry: Telemetry, root: PauseRoot) -> bool:
     return stuck and max(rates[-2:]) <= TRICKLE * best
 
 
-def marks_enough(telemetry: Telemetry, wire: Wire, fabric: FabricView | None = None) -> bool | None:
+def marks_enough(
+    telemetry: Telemetry, wire: Wire, fabric: FabricView, *, received: bool = False
+) -> bool | None:
     """Tell whether an egress marks in earnest, None where marks are not counted."""
-    share = marked_share(telemetry, wire, fabric)
+    share = marked_share(telemetry, wire, fabric, received=received)
     return None if share is None else share >= FEW_MARKS
 
 

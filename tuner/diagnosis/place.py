@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from collectors.model.catalogue import ip, rdma
 from collectors.model.entities import (
@@ -25,9 +25,13 @@ from collectors.model.entities import (
     queue,
 )
 from collectors.model.facts import Setting, Value
+from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, HostTelemetry, Telemetry
 
 K = TypeVar("K")
+_LOSS: Final = (
+    rdma.OUT_OF_SEQUENCE_RX, rdma.SEQUENCE_NAK_RX, rdma.ACK_TIMEOUTS, rdma.IMPLIED_NAK_RX,
+)  # fmt: skip
 
 
 def cable_of(fabric: FabricView, port: Port) -> Entity:
@@ -205,15 +209,26 @@ def loss_signs(telemetry: HostTelemetry, port: Port) -> tuple[float, float]:
         grown = (telemetry.growth(metric, port) for metric in metrics)
         return sum(growth.total for growth in grown if growth is not None)
 
-    responder = total(rdma.OUT_OF_SEQUENCE_RX.name)
-    requester = total(rdma.SEQUENCE_NAK_RX.name, rdma.ACK_TIMEOUTS.name, rdma.IMPLIED_NAK_RX.name)
-    return responder, requester
+    responder, *requester = (metric.name for metric in _LOSS)
+    return total(responder), total(*requester)
+
+
+def hurt_ports(telemetry: Telemetry, fabric: FabricView) -> list[Port]:
+    """Return the ports of the fabric that have any sign of loss."""
+
+    def found() -> list[Port]:
+        hurt = {port for metric in _LOSS for port in telemetry.growing(metric.name)}
+        return [port for port in fabric.ports() if port in hurt]
+
+    return once(telemetry, "hurt_ports", found)
 
 
 def senders_to(telemetry: Telemetry, fabric: FabricView, receiver: Port) -> list[Port]:
     """Return the ports with signs of loss as requesters, other than the receiver."""
     return [
-        port for port in fabric.ports() if port != receiver and loss_signs(telemetry, port)[1] > 0
+        port
+        for port in hurt_ports(telemetry, fabric)
+        if port != receiver and loss_signs(telemetry, port)[1] > 0
     ]
 
 

@@ -86,7 +86,8 @@ def stall_graph(
     against the deepest of the same switch (0 to 1); None where queues are not known at all.
     """
     waiting = {wire: share for wire, share in stalled.items() if share >= min_stall}
-    exits = _exits(waiting, busy, depth)
+    peers = [peer for wire in waiting if (peer := fabric.peer(wire)) is not None]
+    exits = _exits({device_of(peer) for peer in peers}, waiting, busy, depth)
     behind: dict[Wire, tuple[Edge, ...]] = {}
     for wire, share in waiting.items():
         behind[wire] = tuple(_edges(wire, share, fabric, exits))
@@ -115,16 +116,21 @@ def device_of(wire: Wire) -> Entity:
 
 
 def _exits(
-    waiting: Mapping[Wire, float], busy: Mapping[Wire, float], depth: Mapping[Wire, float] | None
+    stopping: set[Entity],
+    waiting: Mapping[Wire, float],
+    busy: Mapping[Wire, float],
+    depth: Mapping[Wire, float] | None,
 ) -> dict[Entity, dict[Wire, float]]:
     """Return by switch the egresses that may be why it stops its peers, with their weights."""
+    if not stopping:
+        return {}
     deep = depth or {}
     seen = {device_of(wire) for wire in deep}
     likely: dict[Entity, dict[Wire, float]] = {}
     spare: dict[Entity, dict[Wire, float]] = {}
     for wire in {**waiting, **busy}:
         device = device_of(wire)
-        if not isinstance(device, Switch):
+        if not isinstance(device, Switch) or device not in stopping:
             continue
         piled = deep.get(wire, 0.0) if device in seen else 1.0
         stall, load = waiting.get(wire, 0.0), busy.get(wire, 0.0)

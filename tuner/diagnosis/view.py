@@ -84,6 +84,18 @@ class Table(Protocol):
     def rate(self) -> NDArray[np.float64]:
         """Growth per second."""
 
+    @property
+    def first_at_ns(self) -> NDArray[np.int64]:
+        """Wall clock of the first reading."""
+
+    @property
+    def last_at_ns(self) -> NDArray[np.int64]:
+        """Wall clock of the last reading."""
+
+    @property
+    def resets(self) -> NDArray[np.int64]:
+        """Times that it began anew."""
+
 
 class HostTelemetry(Protocol):
     """What is known of entities; None and empty mean unknown, never zero.
@@ -147,6 +159,11 @@ class Telemetry(HostTelemetry, Protocol):
 
     def growth_table(self, metric: str) -> Table:
         """Return the same as arrays."""
+
+    def value_table(
+        self, metric: str, *, highest: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return (number of each entity, its newest or highest value) as arrays."""
 
     def everything(self) -> Sequence[Entity]:
         """Return the entities by number, as tables count them."""

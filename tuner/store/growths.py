@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from collectors.model.entities import Entity
-from tuner.store.arithmetic import Bools, Floats, Ints, Values
+from tuner.store.arithmetic import Floats, Ints, Values
 from tuner.store.cells import Cells, Chosen
 
 _EXACT: Final = 2.0**63  # from here on a sum of integers may not have fitted
@@ -40,16 +40,39 @@ class Growth(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class GrowthTable:
-    """Growth of one metric at many entities as arrays of shape (n,), in metric units.
+    """Growth of one metric at many entities as arrays of shape (n,), formed when asked for.
 
-    number: of the entity, as `Window.everything` counts.
+    number: of the entity, as `Window.everything` counts. total: in the metric's unit.
     """
 
     number: Ints
     total: Floats
-    seconds: Floats
-    rate: Floats
-    saturated: Bools
+    _ask: Callable[[str], Values]
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """Measured time, more than 0."""
+        return self._ask("seconds")
+
+    @cached_property
+    def rate(self) -> Floats:
+        """Growth per second."""
+        return self.total / self.seconds
+
+    @cached_property
+    def first_at_ns(self) -> Ints:
+        """Wall clock of the first reading."""
+        return self._ask("first_at")
+
+    @cached_property
+    def last_at_ns(self) -> Ints:
+        """Wall clock of the last reading."""
+        return self._ask("last_at")
+
+    @cached_property
+    def resets(self) -> Ints:
+        """Times that it began anew."""
+        return self._ask("resets")
 
 
 class GrowthMap(Mapping[Entity, Growth]):
@@ -106,9 +129,7 @@ class GrowthMap(Mapping[Entity, Growth]):
 
     def table(self) -> GrowthTable:
         """Return all of it as arrays."""
-        seconds, total = self._ask("seconds"), self._rough_totals()
-        saturated = self._ask("saturated")
-        return GrowthTable(self._chosen.entity, total, seconds, total / seconds, saturated)
+        return GrowthTable(self._chosen.entity, self._rough_totals(), self._ask)
 
     def growing(self, least: float | None, *, or_saturated: bool) -> dict[Entity, Growth]:
         """Return those that grew by `least` or more (None: at all), or stand at their maximum."""

@@ -189,11 +189,12 @@ class Window(FactView):
     def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
         """Return the newest values only where they are not this one."""
         chosen = self._choice(metric)
-        newest = np.zeros(len(chosen.cell))
-        for table, places in zip(self._tables, (~chosen.is_float, chosen.is_float), strict=True):
-            newest[places] = table.newest[0][chosen.cell[places]]
-        unlike = newest * chosen.numerator / chosen.denominator != value
-        return self._samples(chosen.only(unlike), _newest)
+        return self._samples(chosen.only(self._values(chosen, _newest) != value), _newest)
+
+    def value_table(self, metric: str, *, highest: bool = False) -> tuple[Ints, Floats]:
+        """Return (number of each entity, its newest or highest value) as arrays."""
+        chosen = self._choice(metric)
+        return chosen.entity, self._values(chosen, Cells.highest if highest else _newest)
 
     def highest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the highest value of a metric within the window, at every entity that has it."""
@@ -291,6 +292,12 @@ class Window(FactView):
 
     def _table(self, chosen: Chosen, place: int) -> Cells:
         return self._tables[int(chosen.is_float[place])]
+
+    def _values(self, chosen: Chosen, read: Read) -> Floats:
+        values = np.zeros(len(chosen.cell))
+        for table, places in zip(self._tables, (~chosen.is_float, chosen.is_float), strict=True):
+            values[places], _ = read(table, chosen.cell[places])
+        return values * chosen.numerator / chosen.denominator
 
     def _sample(self, chosen: Chosen, place: int) -> Sample:
         values, times = self._table(chosen, place).newest

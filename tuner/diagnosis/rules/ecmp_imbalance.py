@@ -53,7 +53,7 @@ def _holds_up(
     telemetry: Telemetry, fabric: FabricView, hot: list[Interface], *, full: bool
 ) -> bool:
     """Tell whether somebody waits for these uplinks: uneven or full is no harm in itself."""
-    marks = [share for wire in hot if (share := marked_share(telemetry, wire)) is not None]
+    marks = [share for wire in hot if (share := marked_share(telemetry, wire, fabric)) is not None]
     if any(root.wire in hot for root in pause_roots(telemetry, fabric)):
         return True
     if not marks:

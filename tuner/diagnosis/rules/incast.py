@@ -31,7 +31,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     for root in pause_roots(telemetry, fabric):
         if root.kind != "congested_egress" or not isinstance(fabric.peer(root.wire), Netdev):
             continue
-        marking = marks_enough(telemetry, root.wire, fabric)
+        marking = marks_enough(telemetry, root.wire, fabric, received=True)
         if marking is None:
             missing.add(f"ECN marks of {display(root.wire)}")
         elif marking:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from collectors.model.catalogue import ethernet, interface, rdma, switch
-from collectors.model.entities import Entity, Interface, Port, Wire, display, link, wire_of
+from collectors.model.entities import Entity, Interface, Port, Switch, Wire, display, link
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import loads, swapped_switches
-from tuner.diagnosis.place import loss_signs
+from tuner.diagnosis.place import hurt_ports, loss_signs
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
+from tuner.diagnosis.wires import Wires, at, numbered_wires
 
 MIN_PACKETS: Final = 20  # fewer may be under way when the ends are read
 FLIGHT_S: Final = 10e-6  # on 2 km of fibre: sent, and not received when both ends are read
@@ -26,40 +30,73 @@ _TAKEN: Final = (ethernet.PHY_RX_DISCARDS, rdma.RX_DISCARDS)  # arrived, and dro
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Hold the packets sent at one end of each cable against those received at the other."""
-    sent, received = _counts(telemetry, fabric, _TX), _counts(telemetry, fabric, _RX)
-    rx, tx = ({w: count[2].total for w, count in of.items()} for of in (received, sent))
-    swapped = loads(telemetry, fabric).swapped | swapped_switches(rx, tx, fabric, MIN_PACKETS)
-    unhurt = _nobody_hurt(telemetry, fabric)
+    wires = numbered_wires(telemetry, fabric)
+    sent, received = _Counts(telemetry, wires, _TX), _Counts(telemetry, wires, _RX)
+    swapped = loads(telemetry, fabric).swapped
+    swapped |= swapped_switches(wires, received.total, sent.total, MIN_PACKETS)
+    hurt = hurt_ports(telemetry, fabric)
+    unhurt = telemetry.counted(rdma.OUT_OF_SEQUENCE_RX.name) and not hurt
+    compared, suspects = _compare(wires, sent, received, swapped)
     findings: dict[Entity, Finding] = {}
-    compared = 0
-    for near in sent:
-        far = fabric.peer(near)
-        if far is None or far not in received:
-            continue
-        if any(isinstance(end, Interface) and end.switch in swapped for end in (near, far)):
-            continue
-        compared += 1
-        share = _missing(telemetry, far, sent[near], received[far])
+    for number in suspects:
+        near, far = wires[number], wires[int(wires.far[number])]
+        tx, rx = sent.at(number), received.at(int(wires.far[number]))
+        share = _missing(telemetry, far, tx, rx)
         if share is not None and (share >= DEAD or not unhurt or _errors(telemetry, far)):
             cable = link(near, far)
             known = findings.get(cable)
-            made = _finding(rule, telemetry, fabric, near, far, sent[near], received[far], share)
+            made = _finding(rule, telemetry, near, far, tx, rx, share, hurt)
             if known is None or made.confidence > known.confidence:
                 findings[cable] = made
     missing = () if compared else ("packets sent at one end of a cable and received at the other",)
     return verdict(rule, findings.values(), judged=compared > 0, missing=missing)
 
 
-def _counts(
-    telemetry: Telemetry, fabric: FabricView, metrics: tuple[Metric, ...]
-) -> dict[Wire, tuple[Metric, Entity, Growing]]:
-    found_: dict[Wire, tuple[Metric, Entity, Growing]] = {}
-    for metric in metrics:
-        for entity, growth in telemetry.growth_all(metric.name).items():
-            wire = fabric.attached(entity) if isinstance(entity, Port) else wire_of(entity)
-            if wire is not None and (wire not in found_ or growth.total > found_[wire][2].total):
-                found_[wire] = metric, entity, growth
-    return found_
+class _Counts:
+    """Packets by wire, of several counters the one that counted most.
+
+    total, rate, first_at_ns, last_at_ns: by number of the wire, NaN where nothing is counted.
+    order: in which the wires come.
+    """
+
+    def __init__(self, telemetry: Telemetry, wires: Wires, metrics: tuple[Metric, ...]) -> None:
+        self._telemetry = telemetry
+        self._metrics = metrics
+        tables = [telemetry.growth_table(metric.name) for metric in metrics]
+        self._entity = np.concatenate([table.number for table in tables])
+        self._metric = np.repeat(np.arange(len(tables)), [len(table.number) for table in tables])
+        totals = np.concatenate([table.total for table in tables])
+        wire = wires.plugged(self._entity)
+        self.total, self._place = wires.highest(wire, totals)
+        self.order = wires.firsts(wire, np.arange(len(wire), dtype=np.float64))
+        self.rate, self.first_at_ns, self.last_at_ns = (
+            at(self._place, np.concatenate([getattr(table, name) for table in tables]))
+            for name in ("rate", "first_at_ns", "last_at_ns")
+        )
+
+    def at(self, number: int) -> tuple[Metric, Entity, Growing]:
+        """Return what counted most at a wire that is counted."""
+        place = self._place[number]
+        metric = self._metrics[self._metric[place]]
+        entity = self._telemetry.everything()[self._entity[place]]
+        growth = self._telemetry.growth(metric.name, entity)
+        if growth is None:
+            raise KeyError(entity)
+        return metric, entity, growth
+
+
+def _compare(
+    wires: Wires, sent: _Counts, received: _Counts, swapped: frozenset[Switch]
+) -> tuple[bool, list[int]]:
+    """Return whether any cable can be compared, and the wires from which packets may be lost."""
+    tx, rx, odd = sent.total, wires.at_far(received.total), wires.on(swapped)
+    known = ~np.isnan(tx + rx) & ~odd & ~np.append(odd, False)[wires.far]
+    apart = np.abs(sent.first_at_ns - wires.at_far(received.first_at_ns))
+    apart += np.abs(sent.last_at_ns - wires.at_far(received.last_at_ns))
+    # Times are rough as floats, by less than FLIGHT_S: `_missing` takes that off, too.
+    lost = tx - rx - 2e-9 * apart * sent.rate
+    suspects = np.flatnonzero(known & (lost >= np.maximum(MIN_PACKETS, MIN_SHARE * tx)))
+    return bool(known.any()), suspects[np.argsort(sent.order[suspects])].tolist()
 
 
 def _missing(
@@ -92,12 +129,6 @@ def _missing(
     return min(share, 1.0)
 
 
-def _nobody_hurt(telemetry: Telemetry, fabric: FabricView) -> bool:
-    """Tell whether ports count signs of loss and none of them has any."""
-    counted = bool(telemetry.growth_all(rdma.OUT_OF_SEQUENCE_RX.name))
-    return counted and not any(sum(loss_signs(telemetry, port)) for port in fabric.ports())
-
-
 def _errors(telemetry: Telemetry, far: Wire) -> list[Evidence]:
     grown = [(metric, telemetry.growth(metric.name, far)) for metric in _ERRORS]
     return [grew(metric, far, growth, "0") for metric, growth in grown if growth and growth.total]
@@ -106,17 +137,17 @@ def _errors(telemetry: Telemetry, far: Wire) -> list[Evidence]:
 def _finding(
     rule: Rule,
     telemetry: Telemetry,
-    fabric: FabricView,
     near: Wire,
     far: Wire,
     sent: tuple[Metric, Entity, Growing],
     received: tuple[Metric, Entity, Growing],
     share: float,
+    losing: Sequence[Port],
 ) -> Finding:
     cable = link(near, far)
     errors = _errors(telemetry, far)
     between = isinstance(near, Interface) and isinstance(far, Interface)
-    hurt = [port for port in fabric.ports() if between and sum(loss_signs(telemetry, port)) > 0]
+    hurt = losing if between else ()
     effects: list[Entity] = [cable, *hurt]
     return found(
         rule,

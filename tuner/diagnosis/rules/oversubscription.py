@@ -45,7 +45,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             if least < FULL or least < EVEN * most or hosts < MIN_RATIO * capacity:
                 continue
             held = max((roots.get(wire, 0.0) for wire in group), default=0.0)
-            marks = max((marked_share(telemetry, wire) or 0.0 for wire in group), default=0.0)
+            marks = max(
+                (marked_share(telemetry, wire, fabric) or 0.0 for wire in group), default=0.0
+            )
             marks = max(marks, received)
             if marks < FEW_MARKS and not held:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectors.model.catalogue import interface, ip, rdma
-from collectors.model.entities import Entity, Port, display
+from collectors.model.entities import Port, Wire, display
 from tuner.diagnosis.finding import Evidence, Severity, Verdict
 from tuner.diagnosis.flow import ecn_marks
 from tuner.diagnosis.pause_roots import pause_roots
@@ -31,7 +31,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         share, packets, evidence = seen
         if packets < MIN_PACKETS or share < MIN_SHARE:
             continue
-        subject: Entity = far_end(fabric, port) or fabric.attached(port)
+        subject: Wire = far_end(fabric, port) or fabric.attached(port)
         queue = egress_to(fabric, telemetry, port)
         if queue is not None:
             for metric in (interface.QUEUE_ECN_MARKED, interface.QUEUE_DROPS):
@@ -41,7 +41,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         severity: Severity = "critical" if share > CRITICAL_SHARE else "warning"
         if _holds(telemetry, fabric, port):
             severity = "info"
-        own = ecn_marks(telemetry).get(subject)
+        own = ecn_marks(telemetry, fabric).get(subject)
         elsewhere = own is not None and own < OWN * packets
         if elsewhere:
             severity = "info"  # whatever is congested lies before, and has findings of its own

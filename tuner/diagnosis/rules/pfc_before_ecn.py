@@ -56,7 +56,7 @@ def _judge_egress(
 ) -> Finding | None:
     settings = egress_settings(telemetry, root.wire, root.priority)
     enabled = settings.get("ecn_enabled")
-    marking = marks_enough(telemetry, root.wire)
+    marking = marks_enough(telemetry, root.wire, fabric)
     if marking is None and enabled is None:
         missing.add(f"ECN marks or ECN setting of {display(root.wire)}")
         return None

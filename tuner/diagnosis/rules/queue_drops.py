@@ -7,7 +7,7 @@ from typing import Final
 from collectors.model.catalogue import interface
 from collectors.model.entities import Entity, Interface, display
 from tuner.diagnosis.finding import Evidence, Verdict
-from tuner.diagnosis.place import interface_of, loss_signs
+from tuner.diagnosis.place import hurt_ports, interface_of
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -58,7 +58,7 @@ def _losses(telemetry: Telemetry, fabric: FabricView, place: Entity) -> list[tup
     far = fabric.peer(place) if isinstance(place, Interface) else None
     hurt: list[Entity] = [place]
     if isinstance(far, Interface):
-        hurt += [port for port in fabric.ports() if sum(loss_signs(telemetry, port)) > 0]
+        hurt += hurt_ports(telemetry, fabric)
     return [
         (name, entity)
         for entity in hurt

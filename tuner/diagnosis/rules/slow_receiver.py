@@ -71,7 +71,7 @@ def _finding(rule: Rule, telemetry: Telemetry, fabric: FabricView, root: PauseRo
             ("nic-buffer-overflow", root.wire),
             *late(fabric, root.victims),
         ]
-        if not full or not marks_enough(telemetry, root.egress)
+        if not full or not marks_enough(telemetry, root.egress, fabric)
         else [("pause-root", root.wire)],
     )
 
