@@ -24,7 +24,7 @@ from collectors.wire.pack import parse_item
 MAGIC: Final = b"FTSEG1\n\0"
 SUFFIX: Final = ".ftseg"
 _HEAD: Final = struct.Struct("<II")  # length of the compressed item, CRC-32 of it
-_MOST: Final = 64 << 20  # a longer frame is damage, not data
+MOST_BYTES: Final = 64 << 20  # a longer frame is damage, not data
 _MOST_ITEM: Final = 256 << 20  # unpacked; gRPC takes a quarter of it
 
 
@@ -43,7 +43,7 @@ def parse_frame(file: BinaryIO | FileIO) -> pb.Item | None:
     if len(head) < _HEAD.size:
         return None
     length, crc = _HEAD.unpack(head)
-    data = file.read(length) if length <= _MOST else b""
+    data = file.read(length) if length <= MOST_BYTES else b""
     if len(data) < length:
         return None
     if zlib.crc32(data) != crc:
@@ -74,8 +74,8 @@ def segments(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{SUFFIX}"))
 
 
-def read_segment(path: Path) -> Iterator[pb.Item]:
-    """Yield the items of a segment.
+def read_segment(path: Path, start: int = 0) -> Iterator[pb.Item]:
+    """Yield the items of a segment, all or from the frame on that begins at a place.
 
     Raises Malformed for a file of another form or a damaged frame, Denied or Unavailable where
     it cannot be read.
@@ -84,10 +84,28 @@ def read_segment(path: Path) -> Iterator[pb.Item]:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 raise Malformed(str(path), "read", "this is no segment")
+            file.seek(max(start, len(MAGIC)))
             while (item := parse_frame(file)) is not None:
                 yield item
     except OSError as error:
         raise translate(error, path, "read") from error
+
+
+def load_segment(path: Path) -> bytearray:
+    """Return all bytes of a segment. Raises as `read_segment`, but for damage of frames."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            data = bytearray(os.fstat(file.fileno()).st_size)
+            view, size = memoryview(data), 0
+            while size < len(data) and (count := file.readinto(view[size:])):
+                size += count
+    except OSError as error:
+        raise translate(error, path, "read") from error
+    view.release()
+    del data[size:]
+    if not data.startswith(MAGIC):
+        raise Malformed(str(path), "read", "this is no segment")
+    return data
 
 
 class SegmentWriter:

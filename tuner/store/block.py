@@ -8,9 +8,9 @@ Python per cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from collectors.model.metric import Column
 from tuner.store.arithmetic import Bools, Ints, Values
 from tuner.store.panel import Half, Panel, in_order
 
-_FIRST: Final = 4  # samples of a new block
+FIRST_SAMPLES: Final = 4  # samples of a new block
+
+Fill: TypeAlias = Callable[[Values], None]
+"""Writes numbers into an array of samples by cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,20 @@ class Part:
         self.present[sample] = False
         self.present[sample, places] = True
 
+    def put_all(self, samples: slice, places: Ints | None, fill: Fill) -> None:
+        """Write the numbers of several samples; see `put`. fill: writes them, sample by sample."""
+        if not len(self.keys):
+            return
+        if places is None:
+            fill(self.values[samples])
+            if self.present is not None:
+                self.present[samples] = True
+            return
+        numbers = np.empty((samples.stop - samples.start, len(places)), self.values.dtype)
+        fill(numbers)
+        for sample, row in zip(range(samples.start, samples.stop), numbers, strict=True):
+            self.put(sample, places, row)
+
     def move(self, live: slice, capacity: int) -> None:
         """Copy the living samples to new arrays of another capacity."""
         self.values = _moved(self.values, live, capacity)
@@ -88,7 +105,7 @@ class Block:
     floats: Part
     start: int = 0
     end: int = 0
-    capacity: int = _FIRST
+    capacity: int = FIRST_SAMPLES
     boot: Ints = field(init=False)
     arrival: Ints = field(init=False)
     at: Ints = field(init=False)
@@ -131,11 +148,33 @@ class Block:
         self.floats.put(here, places[1], floats)
         self.end += 1
 
+    def extend(
+        self,
+        places: tuple[Ints | None, Ints | None],
+        times: tuple[int, Ints, Ints, Ints, Ints],
+        ints: Fill,
+        floats: Fill,
+    ) -> None:
+        """Append batches of one shape and boot. times: as for `append`, by sample (and row)."""
+        boot, arrival, at, mono, incarnation = times
+        self.reserve(len(arrival))
+        here = slice(self.end, self.end + len(arrival))
+        self.boot[here], self.arrival[here], self.incarnation[here] = boot, arrival, incarnation
+        self.at[here], self.mono[here] = at, mono
+        self.ints.put_all(here, places[0], ints)
+        self.floats.put_all(here, places[1], floats)
+        self.end = here.stop
+
+    def reserve(self, samples: int) -> None:
+        """Make room for so many more samples; where that is much, for no others."""
+        if self.end + samples > self.capacity:
+            self._make_room(samples)
+
     def drop_before(self, at_ns: int) -> None:
         """Forget the leading samples that are older."""
         old: Bools = np.asarray(self.at[self.start : self.end].max(axis=1, initial=0) < at_ns)
         self.start += len(old) if old.all() else int(np.argmin(old))
-        if self.samples < self.capacity // 2 and self.capacity > _FIRST:
+        if self.samples < self.capacity // 2 and self.capacity > FIRST_SAMPLES:
             self._make_room()
 
     @property
@@ -175,10 +214,11 @@ class Block:
             panel = panel.take(np.flatnonzero(inside[first:last]))
         return in_order(panel)
 
-    def _make_room(self) -> None:
+    def _make_room(self, more: int = 0) -> None:
         live = slice(self.start, self.end)
         samples = self.samples
-        self.capacity = max(_FIRST, samples * 2 if samples < 64 else samples + samples // 2)
+        doubled = samples * 2 if samples < 64 else samples + samples // 2
+        self.capacity = max(FIRST_SAMPLES, samples + more if more > samples // 8 else doubled)
         self.ints.move(live, self.capacity)
         self.floats.move(live, self.capacity)
         self.boot, self.arrival, self.at, self.mono, self.incarnation = (
@@ -188,7 +228,9 @@ class Block:
         self.start, self.end = 0, samples
 
 
-def new_block(rows: int, placement: Placement, wider_than: Block | None) -> Block:
+def new_block(
+    rows: int, placement: Placement, wider_than: Block | None, capacity: int = FIRST_SAMPLES
+) -> Block:
     """Return an empty block for the cells of a batch and of a former block."""
     ints, floats = placement.int_keys, placement.float_keys
     if wider_than is not None:
@@ -197,8 +239,9 @@ def new_block(rows: int, placement: Placement, wider_than: Block | None) -> Bloc
     ints, floats = np.unique(ints), np.unique(floats)
     return Block(
         rows,
-        Part(ints, np.zeros((_FIRST, len(ints)), np.uint64)),
-        Part(floats, np.zeros((_FIRST, len(floats)), np.float64)),
+        Part(ints, np.zeros((capacity, len(ints)), np.uint64)),
+        Part(floats, np.zeros((capacity, len(floats)), np.float64)),
+        capacity=capacity,
     )
 
 

@@ -11,7 +11,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from collectors.model.facts import Facts
 from collectors.wire.facts import pack_facts, parse_facts
@@ -28,6 +28,15 @@ class FactChange:
     collector: str
     before: Facts | None
     after: Facts
+
+
+class FactsKey(NamedTuple):
+    """What tells facts from others. digest: of their text."""
+
+    agent: str
+    collector: str
+    at_ns: int
+    digest: bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -64,14 +73,15 @@ class FactBook:
 
     _pages: dict[tuple[str, str], _Page] = field(default_factory=dict)
 
-    def add(self, agent: str, collector: str, at_ns: int, json: bytes) -> None:
+    def add(self, agent: str, collector: str, at_ns: int, json: bytes) -> FactsKey:
         """Note facts; the same facts again are no change. Raises Malformed."""
+        digest = hashlib.blake2b(json, digest_size=16).digest()
+        key = FactsKey(agent, collector, at_ns, digest)
+        if self.holds(key):
+            return key
+        parsed = parse_facts(json)
         page = self._pages.setdefault((agent, collector), _Page())
         place = page.held(at_ns)
-        digest = hashlib.blake2b(json, digest_size=16).digest()
-        if place and page.versions[place - 1].digest == digest:
-            return
-        parsed = parse_facts(json)
         # New lists: whoever looks at the former one keeps what it saw.
         versions = page.versions.copy()
         versions.insert(place, _Version(at_ns, digest, parsed))
@@ -81,6 +91,13 @@ class FactBook:
             del versions[0]
             page.first = False
         page.versions = versions
+        return key
+
+    def holds(self, key: FactsKey) -> bool:
+        """Tell whether these facts held at their time: adding them again would change nothing."""
+        page = self._pages.get((key.agent, key.collector))
+        place = page.held(key.at_ns) if page is not None else 0
+        return page is not None and place > 0 and page.versions[place - 1].digest == key.digest
 
     def drop_before(self, at_ns: int) -> None:
         """Forget what has been replaced before this time."""

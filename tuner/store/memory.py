@@ -13,12 +13,13 @@ from collectors.model.errors import Malformed
 from collectors.model.metric import Column
 from collectors.wire import telemetry_pb2 as pb
 from tuner.store.arithmetic import Ints
-from tuner.store.block import Block, Placement, new_block
-from tuner.store.factbook import FactBook
+from tuner.store.block import FIRST_SAMPLES, Block, Fill, Placement, new_block
+from tuner.store.factbook import FactBook, FactsKey
 from tuner.store.schemas import (
     MOST_COLUMNS,
     KnownSchema,
     Numbers,
+    check_sizes,
     check_time,
     decode_batch,
     know_schema,
@@ -50,6 +51,23 @@ class _Route:
     columns: Ints  # schema column -> group column
     placements: dict[bytes, Placement] = field(default_factory=dict)
     incarnations: dict[str, Ints] = field(default_factory=dict)  # by boot
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """Where batches go that differ only in times and numbers. like: one of them, without these."""
+
+    like: pb.Batch
+    route: _Route
+    placement: Placement
+    boot: int
+    incarnation: Ints
+    numbers: int  # of each batch
+
+    @property
+    def group(self) -> object:
+        """What tells the lanes apart whose batches share blocks, where their order counts."""
+        return self.route.group
 
 
 @dataclass
@@ -100,35 +118,53 @@ class MemoryStore:
         self._used_ns[schema.id] = max(self._used_ns.get(schema.id, 0), self.newest_ns)
         return known
 
-    def add_facts(self, facts: pb.Facts) -> None:
+    def add_facts(self, facts: pb.Facts) -> FactsKey:
         """Take facts. Raises Malformed."""
         check_time(facts.at_ns)
-        self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json)
+        key = self._facts.add(facts.agent, facts.collector, facts.at_ns, facts.json)
         self._saw(facts.agent, facts.at_ns)
+        return key
+
+    def holds(self, facts: FactsKey) -> bool:
+        """Tell whether taking these facts again would change nothing."""
+        return self._facts.holds(facts)
 
     def add_batch(self, batch: pb.Batch, numbers: Numbers | None = None) -> None:
         """Take a batch of a schema that was taken before. Raises Malformed."""
         route = self._route(batch)
         numbers = numbers or decode_batch(batch, route.schema)
-        placement = route.placements.get(batch.present)
-        if placement is None:
-            if len(route.placements) > 256:
-                route.placements.clear()
-            placement = route.placements[batch.present] = _place(route, batch.present)
-        group = route.group
-        block = group.blocks[-1] if group.blocks else None
-        places = None if block is None else block.places(placement)
-        if block is None or places is None:
-            block = new_block(len(group.rows), placement, block)
-            group.blocks.append(block)
-            places = block.places(placement)
-        if places is None:
-            raise AssertionError("a new block has room for the batch that it was made for")
-        block.append(places, self._times(batch, route, numbers), numbers.ints, numbers.floats)
+        placement = _placement(route, batch.present)
+        block, places = _room(route.group, placement)
+        boot, incarnation = self._life(batch, route)
+        times = boot, self.batches, numbers.at_ns, numbers.mono_ns, incarnation
+        block.append(places, times, numbers.ints, numbers.floats)
         self.values += len(numbers.ints) + len(numbers.floats)
         self.batches += 1
         self._saw(batch.agent, batch.at_ns)
         self._used_ns[batch.schema] = self.newest_ns
+
+    def lane(self, like: pb.Batch, sizes: Sequence[int]) -> Lane:
+        """Return where batches go that are like one but for times and numbers. Raises Malformed.
+
+        sizes: as for `check_sizes`. Lanes must be made in the order in which their first batches
+        came, and are good until something is evicted.
+        """
+        route = self._route(like)
+        check_sizes(like, route.schema, sizes)
+        placement = _placement(route, like.present)
+        return Lane(like, route, placement, *self._life(like, route), sizes[0] + sizes[1])
+
+    def extend(
+        self, lane: Lane, arrival: Ints, at_ns: Ints, times: tuple[Ints, Ints], ints: Fill,
+        floats: Fill,
+    ) -> None:  # fmt: skip
+        """Take batches of a lane. arrival, at_ns: of each one; times: (batches, rows or 1)."""
+        block, places = _room(lane.route.group, lane.placement, len(arrival))
+        block.extend(places, (lane.boot, arrival, *times, lane.incarnation), ints, floats)
+        self.values += lane.numbers * len(arrival)
+        self.batches += len(arrival)
+        self._saw(lane.like.agent, int(at_ns.max()))
+        self._used_ns[lane.like.schema] = self.newest_ns
 
     def evict(self, before_ns: int) -> None:
         """Forget what is older, and then the oldest until the limit of bytes holds.
@@ -219,7 +255,7 @@ class MemoryStore:
             return route
         schema = self._schemas.get(batch.schema)
         if schema is None:
-            raise Malformed(f"batch {batch.agent}/{batch.seq}", "store", "unknown schema")
+            raise unknown_schema(batch.agent, batch.seq)
         group_key = (batch.agent, batch.collector, schema.ids)
         group = self._groups.get(group_key)
         if group is None:
@@ -252,9 +288,8 @@ class MemoryStore:
             self._entities[place] = entity  # equal, with the newest name for people
         return place
 
-    def _times(
-        self, batch: pb.Batch, route: _Route, numbers: Numbers
-    ) -> tuple[int, int, Ints | int, Ints | int, Ints]:
+    def _life(self, batch: pb.Batch, route: _Route) -> tuple[int, Ints]:
+        """Return the rank of the boot of a batch, and the incarnation of each of its rows."""
         boots = self._boots.setdefault(batch.agent, {})
         boot = boots.setdefault(batch.boot_id, len(boots))
         incarnation = route.incarnations.get(batch.boot_id)
@@ -267,12 +302,41 @@ class MemoryStore:
             incarnation = route.incarnations[batch.boot_id] = np.array(
                 [known[pair] for pair in pairs], np.int64
             )
-        return boot, self.batches, numbers.at_ns, numbers.mono_ns, incarnation
+        return boot, incarnation
 
     def _incarnation(self, boot_id: str, host: str | None, own: str) -> int:
         """Return the id of an incarnation; a switch does not boot with the agent that polls it."""
         key = (boot_id if host is not None else "", own, host or "")
         return self._incarnations.setdefault(key, len(self._incarnations))
+
+
+def unknown_schema(agent: str, seq: int) -> Malformed:
+    """Return the error of a batch whose schema did not come before it."""
+    return Malformed(f"batch {agent}/{seq}", "store", "unknown schema")
+
+
+def _placement(route: _Route, present: bytes) -> Placement:
+    found = route.placements.get(present)
+    if found is None:
+        if len(route.placements) > 256:
+            route.placements.clear()
+        found = route.placements[present] = _place(route, present)
+    return found
+
+
+def _room(
+    group: _Group, placement: Placement, samples: int = 1
+) -> tuple[Block, tuple[Ints | None, Ints | None]]:
+    """Return the block that takes samples of a placement, a new one where the last does not."""
+    block = group.blocks[-1] if group.blocks else None
+    places = None if block is None else block.places(placement)
+    if block is None or places is None:
+        block = new_block(len(group.rows), placement, block, max(samples, FIRST_SAMPLES))
+        group.blocks.append(block)
+        places = block.places(placement)
+    if places is None:
+        raise AssertionError("a new block has room for the batch that it was made for")
+    return block, places
 
 
 def _place(route: _Route, present: bytes) -> Placement:

@@ -92,15 +92,31 @@ class Numbers:
 
 def decode_batch(batch: pb.Batch, schema: KnownSchema) -> Numbers:
     """Return the arrays of a batch. Raises Malformed unless it fits its schema."""
-    cells_of_ints, cells_of_floats = schema.cells(batch.present)
-    if len(batch.ints) != len(cells_of_ints) or len(batch.floats) != len(cells_of_floats):
-        raise Malformed("batch", "unpack", "bitmap and numbers disagree")
+    sizes = [
+        len(numbers)
+        for numbers in (batch.ints, batch.floats, batch.at_offset_ns, batch.mono_offset_ns)
+    ]
+    check_sizes(batch, schema, sizes)
     ints, floats = np.array(batch.ints, np.uint64), _NO_FLOATS
-    if len(cells_of_floats):
+    if sizes[1]:
         floats = np.array(batch.floats, np.float64)
         if not np.isfinite(floats).all():
             raise Malformed("batch", "unpack", "a float is not finite")
     return Numbers(ints, floats, *_times(batch, len(schema.entities)))
+
+
+def check_sizes(batch: pb.Batch, schema: KnownSchema, sizes: Sequence[int]) -> None:
+    """Raise Malformed unless the bitmap of a batch and the sizes of its numbers fit its schema.
+
+    sizes: of integers, floats, offsets of wall clock and of monotonic time.
+    """
+    ints, floats = schema.cells(batch.present)
+    if sizes[0] != len(ints) or sizes[1] != len(floats):
+        raise Malformed("batch", "unpack", "bitmap and numbers disagree")
+    rows = len(schema.entities)
+    for offsets in sizes[2:]:
+        if offsets not in (0, rows):
+            raise Malformed("batch", "unpack", f"{offsets} time offsets for {rows} entities")
 
 
 def check_time(at_ns: int) -> None:
@@ -115,8 +131,8 @@ def _times(batch: pb.Batch, rows: int) -> tuple[Ints | int, Ints | int]:
     check_time(batch.mono_ns)
     if not batch.at_offset_ns and not batch.mono_offset_ns:
         return batch.at_ns, batch.mono_ns
-    offsets = _offsets(batch.at_offset_ns, rows)
-    mono_offsets = _offsets(batch.mono_offset_ns, rows) if batch.mono_offset_ns else offsets
+    offsets = _offsets(batch.at_offset_ns)
+    mono_offsets = _offsets(batch.mono_offset_ns) if batch.mono_offset_ns else offsets
     times = np.empty((2, rows), np.int64)
     np.add(offsets, batch.at_ns, out=times[0])
     np.add(mono_offsets, batch.mono_ns, out=times[1])
@@ -126,9 +142,5 @@ def _times(batch: pb.Batch, rows: int) -> tuple[Ints | int, Ints | int]:
     return times[0], times[1]
 
 
-def _offsets(offsets: Sequence[int], rows: int) -> Ints | int:
-    if not offsets:
-        return 0
-    if len(offsets) != rows:
-        raise Malformed("batch", "unpack", f"{len(offsets)} time offsets for {rows} entities")
-    return np.array(offsets, np.int64)
+def _offsets(offsets: Sequence[int]) -> Ints | int:
+    return np.array(offsets, np.int64) if offsets else 0

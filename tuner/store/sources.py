@@ -29,6 +29,7 @@ LOG: Final = logging.getLogger(__name__)
 DEFAULT_TUNER: Final = "127.0.0.1:9837"
 DEFAULT_SPAN_NS: Final = 300 * 10**9
 _UNITS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_LARGE: Final = 16 << 20  # bytes of a folder from which on the compiled reader is worth its start
 _KINDS: Final = "dir=PATH or prometheus=URL"
 
 Progress: TypeAlias = Callable[[int], None]
@@ -160,14 +161,29 @@ def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
     if not segments(folder):
         why = f"no recording here (no *{SUFFIX})" if folder.is_dir() else "there is no such folder"
         raise ConfigInvalid(f"dir={folder}", "--source", why)
-    store = _memory(_counted(read_folder(folder), progress))
+    store = _replayed(folder, progress)
     if not store.agents:
         raise Malformed(f"dir={folder}", "replay", "nothing in it can be read")
     return store
 
 
+def _replayed(folder: Path, progress: Progress | None) -> MemoryStore:
+    paths = segments(folder)
+    if sum(path.stat().st_size for path in paths) >= _LARGE:
+        from tuner.store.replay import replay
+        from tuner.store.unpack import USABLE
+
+        if USABLE:
+            return replay(paths, _refused, progress)
+    return _memory(_counted(read_folder(folder), progress))
+
+
 def _memory(items: Iterator[pb.Item]) -> MemoryStore:
-    return memory_of(items, lambda error: LOG.warning("%s; left out", error))
+    return memory_of(items, _refused)
+
+
+def _refused(error: Malformed) -> None:
+    LOG.warning("%s; left out", error)
 
 
 def _counted(items: Iterator[pb.Item], progress: Progress | None) -> Iterator[pb.Item]:

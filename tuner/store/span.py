@@ -73,12 +73,21 @@ def read_folder(folder: Path) -> Iterator[pb.Item]:
     for path in segments(folder):
         for item in readable(path):
             key = key_of(item)
-            if key and key.seq and item.WhichOneof("body") == "batch":
+            if key and item.WhichOneof("body") == "batch":
                 numbers = seen.setdefault((key.agent, key.epoch), Numbers())
-                if numbers.knows(key.seq):
+                if not is_new(numbers, key.seq):
                     continue
-                numbers.note(key.seq)
             yield item
+
+
+def is_new(numbers: Numbers, seq: int) -> bool:
+    """Tell whether a batch came for the first time, and note it; 0 is no number."""
+    if not seq:
+        return True
+    if numbers.knows(seq):
+        return False
+    numbers.note(seq)
+    return True
 
 
 def time_of(item: pb.Item) -> int:
@@ -92,9 +101,9 @@ def time_of(item: pb.Item) -> int:
             return 0
 
 
-def readable(path: Path) -> Iterator[pb.Item]:
-    """Yield the items of a segment up to its end or the first damage, which is logged."""
+def readable(path: Path, start: int = 0) -> Iterator[pb.Item]:
+    """Yield the items of a segment, from a place on, up to its end or damage, which is logged."""
     try:
-        yield from read_segment(path)
+        yield from read_segment(path, start)
     except FabricError as error:
         LOG.warning("%s; the rest of this segment is left out", error)

@@ -1,0 +1,133 @@
+"""The frames of segments by the hundred thousand, as arrays.
+
+A store of a large fabric holds few kinds of batches, each of them many times: agent, collector,
+schema, bitmap and boot are the same, and times and numbers differ. What is the same is kept once
+as the *head* of the batch, a protobuf message itself; numbers go to arrays. Schemas and facts,
+which each segment repeats, are unpacked once. Items that this reader does not understand are
+handed on whole, and where a segment is damaged, reading ends with the place.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.pack import parse_item
+from collectors.wire.segment import MAGIC
+from tuner.store import unpack
+from tuner.store.arithmetic import Floats, Ints, Values, Words
+from tuner.store.block import Fill
+from tuner.store.unpack import Bytes, Known
+
+_MOST_RAW: Final = 32 << 20  # bytes of an item; longer ones are left to the reader of single items
+_MOST_HEAD: Final = 1 << 20
+_MOST_FRAMES: Final = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Frames of one segment, in order, and their numbers; columns as in `unpack`.
+
+    heads: how many heads are known after it. stuck_at: where in the segment the reader of single
+    items must go on, None where this one does.
+    """
+
+    frames: Ints
+    ints: Words
+    floats: Floats
+    times: Ints
+    texts: Bytes
+    heads: int
+    stuck_at: int | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers."""
+        return 8 * (len(self.ints) + len(self.floats) + len(self.times))
+
+    def text(self, frame: int) -> bytes:
+        """Return the item of a frame that is no batch."""
+        row = self.frames[frame]
+        return self.texts[row[unpack.TEXT] : row[unpack.TEXT_END]].tobytes()
+
+
+@dataclass(eq=False)
+class Reader:
+    """Reads segments, one after the other, in chunks."""
+
+    _state: Ints = field(default_factory=lambda: np.zeros(unpack.STATE, np.int64))
+    _sizes: Ints = field(default_factory=lambda: np.zeros(4, np.int64))
+    _inflated: Words = field(default_factory=lambda: np.zeros(1, np.uint64))
+    _raw: Bytes = field(default_factory=lambda: np.empty(_MOST_RAW, np.uint8))
+    _head: Bytes = field(default_factory=lambda: np.empty(_MOST_HEAD, np.uint8))
+    _heads: Known = field(default_factory=lambda: _empty(4 * _MOST_RAW))
+    _kept: Known = field(default_factory=lambda: _empty(16 * _MOST_RAW))
+
+    def read(self, segment: Bytes) -> Iterator[Chunk]:
+        """Yield the frames of a segment. The interpreter's lock is free while it reads."""
+        self._state[unpack.PLACE] = len(MAGIC)
+        ended = unpack.FULL
+        while ended == unpack.FULL:
+            self._state[unpack.FRAMES : unpack.N_TEXTS + 1] = 0
+            frames = np.empty((_MOST_FRAMES, unpack.WIDTH), np.int64)
+            ints = np.empty(_MOST_RAW // 8, np.uint64)
+            floats = np.empty(_MOST_RAW // 8, np.float64)
+            times = np.empty(_MOST_RAW // 8, np.int64)
+            texts = np.empty(_MOST_RAW, np.uint8)
+            ended = unpack.read(
+                segment, self._state, self._sizes, self._inflated, frames, self._raw, self._head,
+                ints, floats, times, texts, self._heads, self._kept,
+            )  # fmt: skip
+            used = self._state.tolist()
+            yield Chunk(
+                frames[: used[unpack.FRAMES]],
+                ints[: used[unpack.N_INTS]],
+                floats[: used[unpack.N_FLOATS]],
+                times[: used[unpack.N_TIMES]],
+                texts[: used[unpack.N_TEXTS]],
+                used[unpack.HEADS],
+                used[unpack.PLACE] if ended == unpack.STUCK else None,
+            )
+
+    def head(self, number: int) -> pb.Batch:
+        """Return what the batches of a head have in common. Raises Malformed."""
+        body = _bytes(self._heads, number)
+        size = len(body)  # in the seven-bit groups of protobuf, three of them: see _MOST_HEAD
+        length = bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14])
+        return parse_item(b"\x1a" + length + body).batch
+
+    def sizes(self, number: int) -> Sequence[int]:
+        """Return the sizes of their numbers: integers, floats, both kinds of time offsets."""
+        sizes: list[int] = self._heads.sizes[number].tolist()
+        return sizes
+
+    def kept(self, number: int) -> bytes:
+        """Return the item of schema or facts by their number."""
+        return zlib.decompress(_bytes(self._kept, number))
+
+
+def _bytes(known: Known, number: int) -> bytes:
+    return known.data[known.start[number] : known.start[number + 1]].tobytes()
+
+
+def _empty(size: int) -> Known:
+    return Known(
+        np.zeros(size, np.uint8),
+        np.zeros(unpack.MOST_KNOWN + 1, np.int64),
+        np.zeros((unpack.MOST_KNOWN, 4), np.int64),
+        np.zeros(unpack.SLOTS, np.int32),
+    )
+
+
+def copier(addresses: Ints) -> Fill:
+    """Return what writes the numbers at these addresses into a matrix, one address for each row."""
+
+    def copy(out: Values) -> None:
+        unpack.gather(addresses, out.reshape(-1).view(np.uint64), out.shape[1])
+
+    return copy
