@@ -70,7 +70,7 @@ def prove(
     findings = {finding.id: finding for finding in diagnosis.findings}
     tuned = [f for f in diagnosis.findings if f.rule in TUNED and not f.explained_by]
     tuned = [f for f in tuned if f.severity != "info"]
-    if not tuned and not any(shows(rec.knob) for rec in made):
+    if not tuned and not any(shows(part.knob) for rec in made for part in rec.parts):
         return Proof(made)
     try:
         twin = affordable(telemetry, fabric, _ports(fabric, diagnosis.findings), budget)
@@ -177,10 +177,11 @@ def _is_optional(finding: Finding | None, group: Iterable[Recommendation]) -> bo
 
 def _changes(group: Iterable[Recommendation]) -> list[Assignment]:
     return [
-        Assignment(rec.knob, rec.proposed, place)
+        Assignment(part.knob, part.proposed, place)
         for rec in group
-        if shows(rec.knob)
-        for place in rec.places
+        for part in rec.parts
+        if shows(part.knob)
+        for place in part.places
     ]
 
 
@@ -212,7 +213,7 @@ def _told(group: Iterable[Recommendation], found: Comparison, trial: Trial) -> l
     effects = tuple(found.effects(trial.twin.assumed, share=trial.twin.load.share))
     return [
         replace(rec, effects=(*effects, *rec.effects))
-        if shows(rec.knob)
+        if any(shows(part.knob) for part in rec.parts)
         else replace(rec, missing=(*rec.missing, _UNSEEN))
         for rec in group
     ]

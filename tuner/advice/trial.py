@@ -58,9 +58,10 @@ class Trial:
     def mends_drift(self, group: Iterable[Recommendation]) -> bool:
         """Tell whether a cure only brings places to what most of their like have."""
         return all(
-            (norm := self._usual(rec.knob, place)) is not None and norm == rec.proposed
+            (norm := self._usual(part.knob, place)) is not None and norm == part.proposed
             for rec in group
-            for place in rec.places
+            for part in rec.parts
+            for place in part.places
         )
 
     def _usual(self, knob: str, place: Entity) -> Value | None:

@@ -77,13 +77,16 @@ def plan_source_ports(
     count: int,
     tiers: Sequence[tuple[HashSpec, int]],
     candidates: Iterable[int] = range(SOURCE_PORT_BASE, SOURCE_PORT_BASE + SOURCE_PORT_COUNT),
+    used: Counter[tuple[int, ...]] | None = None,
 ) -> tuple[int, ...]:
     """Return `count` UDP source ports whose paths differ as much as they can.
 
     `tiers`: the hash and the group size of each switch that the flow meets on its way up. Ports
-    are taken in order, each on the path (choice at every tier) used least so far. Valid only for
-    a hash that was fitted to the device. Raises ValueError if there are too few candidates.
+    are taken in order, each on the path (choice at every tier) used least so far; `used` has the
+    flows that others put on each path, and gets these added. Valid only for a hash that was fitted
+    to the device. Raises ValueError if there are too few candidates.
     """
+    used = Counter() if used is None else used
     by_path: dict[tuple[int, ...], list[int]] = {}
     for port in candidates:
         keyed = replace(flow, src_port=port)
@@ -91,10 +94,10 @@ def plan_source_ports(
         by_path.setdefault(path, []).append(port)
     if sum(map(len, by_path.values())) < count:
         raise ValueError(f"{count} source ports wanted of fewer candidates")
-    used: Counter[tuple[int, ...]] = Counter()
+    taken: Counter[tuple[int, ...]] = Counter()
     chosen: list[int] = []
     for _ in range(count):
-        open_paths = [path for path, ports in by_path.items() if used[path] < len(ports)]
+        open_paths = [path for path, ports in by_path.items() if taken[path] < len(ports)]
 
         def load(path: tuple[int, ...]) -> tuple[int, ...]:
             # First tier first: evenness there matters to every flow.
@@ -104,7 +107,8 @@ def plan_source_ports(
             )
 
         best = min(open_paths, key=load)
-        chosen.append(by_path[best][used[best]])
+        chosen.append(by_path[best][taken[best]])
+        taken[best] += 1
         used[best] += 1
     return tuple(chosen)
 

@@ -67,16 +67,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_one_fault_one_change(case):
-    build, knob, scope, proposed = CASES[case]
-    made = build()
-    shown, recs = advise(made)
-    assert [rec.knob for rec in recs] == [knob]
-    [rec] = recs
-    assert str(rec.scope).startswith(scope)
-    assert rec.proposed == proposed
-    assert rec.because == (shown.findings[0].id,)
+def assert_whole(rec):
     assert rec.effects
     for effect in rec.effects:
         assert effect.low <= effect.high
@@ -87,6 +78,19 @@ def test_one_fault_one_change(case):
         assert text
         assert "{" not in text
     assert 0 < rec.confidence <= 1
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_one_fault_one_change(case):
+    build, knob, scope, proposed = CASES[case]
+    made = build()
+    shown, recs = advise(made)
+    assert [rec.knob for rec in recs] == [knob]
+    [rec] = recs
+    assert str(rec.scope).startswith(scope)
+    assert rec.proposed == proposed
+    assert rec.because == (shown.findings[0].id,)
+    assert_whole(rec)
 
 
 def test_no_fault_no_change():

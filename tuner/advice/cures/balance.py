@@ -11,6 +11,7 @@ from collectors.model.ecmp_hash import FIVE_TUPLE, HashField
 from collectors.model.entities import Device, Entity, Host, Interface, Switch, display
 from collectors.model.facts import Value
 from tuner.advice.cure import GOODPUT, Cure, recommend_change
+from tuner.advice.cures import queue_pairs
 from tuner.advice.cures.configuration import aligned
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
@@ -36,11 +37,17 @@ def _spread_effect(flows: float, links: int, wanted: float) -> Effect:
 def spread_out(
     finding: Finding, telemetry: Telemetry, fabric: FabricView
 ) -> Iterable[Recommendation]:
-    """Give the hash more to see: all five fields and the queue pair, and more queue pairs."""
+    """Give the hash more to see, more queue pairs to spread, or the choice to each packet.
+
+    In this order: fields that all its like hash, source ports, the queue pair (E-ECMP); a bound on
+    channels lifted, more queue pairs, whole messages dealt to them. Where queue pairs are plenty
+    already: source ports chosen for the hash, or packets sprayed where the NICs tolerate it.
+    """
     switch = _switch(finding.subject)
-    links = max(2, len(uplinks(fabric, switch)) if switch else 2)
+    links = sorted(uplinks(fabric, switch), key=lambda w: _natural(w.name)) if switch else []
+    count = max(2, len(links))
     flows = _flows(telemetry)
-    effects = [_spread_effect(flows[0], links, WISH * flows[1])]
+    effects = [_spread_effect(flows[0], count, WISH * flows[1])]
     seen: list[Recommendation] = []
     if switch is not None:
         seen += aligned(finding, telemetry, fabric, (_FIELDS, "ecmp_hash_algorithm"))
@@ -53,15 +60,27 @@ def spread_out(
                     effects, confidence=finding.confidence, risk="low",
                 )
             )  # fmt: skip
+        seen += queue_pairs.hash_queue_pairs(finding, telemetry, like(telemetry, switch), effects)
     yield from seen
-    pairs = flows[0] / max(flows[1], 1)
-    if pairs >= WISH:
-        return
-    wanted = 8 if pairs < 4 else WISH
-    yield from _for_hosts(
-        finding, telemetry, "qps_per_connection", max(1, round(pairs)), wanted,
-        f"{wanted} queue pairs for each connection: more flows, more even", effects,
-    )  # fmt: skip
+    pairs = max(1, round(flows[0] / max(flows[1], 1)))
+    yield from queue_pairs.more_channels(finding, telemetry, fabric, effects)
+    yield from queue_pairs.whole_messages(finding, telemetry, fabric, count, pairs)
+    if pairs < WISH:
+        wanted = 8 if pairs < 4 else WISH
+        yield from _for_hosts(
+            finding, telemetry, "qps_per_connection", pairs, wanted,
+            f"{wanted} queue pairs for each connection: more flows, more even", effects,
+        )  # fmt: skip
+    elif switch is not None and not seen:
+        yield from queue_pairs.planned_ports(finding, telemetry, fabric, switch, links)
+        yield from queue_pairs.spray(finding, telemetry, fabric, held_switches(telemetry), effects)
+
+
+def like(telemetry: Telemetry, switch: Switch) -> list[Switch]:
+    """Return a switch and the others of its tier, whose hashes must see the same."""
+    tier = _tier(telemetry, switch)
+    others = [one for one in held_switches(telemetry) if _tier(telemetry, one) == tier]
+    return [switch, *(one for one in others if one != switch and tier is not None)]
 
 
 def _blind(value: Value) -> bool:

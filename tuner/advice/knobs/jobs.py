@@ -177,6 +177,18 @@ KNOBS: Final = (
         high=1 << 24,
     ),
     Knob(
+        name="qp_source_ports",
+        meaning="UDP source ports of a host's queue pairs, by peer and queue pair number.",
+        on=_ON,
+        low=0xC000,
+        high=0xFFFF,
+        disruption=_START,
+        agrees="the hash of the switches that the ports were chosen for",
+        how="let the library of the jobs on {place} set the UDP source ports of their queue pairs, "
+        "in the order of peer and queue pair number, to {value} (mlx5dv_modify_qp_udp_sport)",
+        undo="let them have the ports that queue pair numbers give again, which were {current}",
+    ),
+    Knob(
         name="rank_order",
         meaning="Order of a job's hosts: neighbours of a ring side by side under one switch.",
         on=_ON,
