@@ -12,20 +12,27 @@ from collectors.model.entities import Entity
 from collectors.model.errors import NotSupported
 from collectors.model.facts import Value
 from simlab.packet.topology import Cable
-from simlab.scenarios import change_host, change_network
+from simlab.scenarios import change_host, change_network, change_subnet
 from simlab.scenarios.draw import Change, Draw
 from simlab.scenarios.edit import Edit
 
 Apply = Callable[[Edit, Entity, str, Value], None]
 
-_ORDER: Final = ("dcqcn_rp_enabled", "congestion_control", "ecn_enabled")  # others build on these
+_ORDER: Final = (
+    "dcqcn_rp_enabled",
+    "congestion_control",
+    "ecn_enabled",
+    "ib_cc_threshold",
+)  # others build on these
 
 
 def _table() -> Mapping[str, Apply]:
     dcqcn = {
         f"dcqcn_{field.name}": change_host.dcqcn_parameter for field in fields(DcqcnParameters)
     }
-    return MappingProxyType({**dcqcn, **change_host.SETTINGS, **change_network.SETTINGS})
+    return MappingProxyType(
+        {**dcqcn, **change_host.SETTINGS, **change_network.SETTINGS, **change_subnet.SETTINGS}
+    )
 
 
 SETTINGS: Final[Mapping[str, Apply]] = _table()

@@ -12,7 +12,7 @@ from collectors.model.entities import Entity, Interface, Switch
 from collectors.model.errors import ConfigInvalid
 from collectors.model.facts import Value
 from simlab.packet.interventions import What
-from simlab.packet.parameters import Form, Spread, SwitchModel
+from simlab.packet.parameters import Spread, SwitchModel
 from simlab.packet.telemetry_switch_facts import DATA_DSCP, DSCP_TO_CLASS, SWITCH_MTU
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios import change_host
@@ -227,29 +227,6 @@ def repair_routes(edit: Edit, entity: Entity, setting: str, value: Value) -> Non
     edit.jobs = [replace(job, paths=()) for job in edit.jobs]
 
 
-def subnet_control(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
-    """Congestion control of an InfiniBand subnet; the simulator has one for all switches."""
-    edit.places.switch(entity)
-    link = edit.model.infiniband
-    if link is None:
-        raise ConfigInvalid(str(entity), setting, "this is no InfiniBand fabric")
-    code = round(number(entity, setting, value))
-    if setting == "ib_cc_marking_rate":
-        edit.model = replace(edit.model, infiniband=replace(link, marking_rate=code))
-        return
-    # IBTA A10.2: 15 marks from the smallest share of the buffer on, 1 from the largest.
-    threshold = round(link.credits_bytes * (16 - code) / 16) if code else 0
-    form = Form.INFINIBAND if code else Form.OFF
-    control = replace(edit.model.congestion, form=form)
-    if code and not control.cct:
-        control = replace(control, cct=_CCT, ccti_timer_s=20e-6)
-    edit.model = replace(
-        edit.model, infiniband=replace(link, threshold_bytes=threshold), congestion=control
-    )
-
-
-_CCT: Final = tuple(step / 16 for step in range(128))
-
 SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = MappingProxyType(
     {
         "ecn_enabled": marking,
@@ -278,7 +255,5 @@ SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = Mapp
         "ecmp_hash_offset": hashing,
         "ecmp_weight": weight,
         "route_repair": repair_routes,
-        "ib_cc_threshold": subnet_control,
-        "ib_cc_marking_rate": subnet_control,
     }
 )

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.facts import Value
+from tuner.advice.knobs.infiniband import CC_THRESHOLD
 from tuner.advice.plan import Step
 from tuner.advice.printable import printable
 from tuner.render.form import Change, Renderer
@@ -33,14 +34,18 @@ def _quality_of_service(value: Value) -> Lines:
 
 
 def _congestion(value: Value) -> Lines:
-    """Congestion control with the values to begin a sweep from (LLNL opensm-cc-optimizer)."""
+    """Congestion control with the values to begin a sweep from (LLNL opensm-cc-optimizer).
+
+    Marks from half the buffer on, and then every packet: of LLNL's marking rates, the one that
+    holds spreading congestion back soonest in the packet simulator, without a cost to calm traffic.
+    """
     return (
         ("congestion_control", str(value)),
         # threshold, packet size and marking rate are valid; masks and credit starvation are not
         ("cc_sw_cong_setting_control_map", "0x14"),
-        ("cc_sw_cong_setting_threshold", "0x08"),
+        *_threshold(CC_THRESHOLD),
         ("cc_sw_cong_setting_packet_size", "1"),
-        ("cc_sw_cong_setting_marking_rate", "15"),
+        ("cc_sw_cong_setting_marking_rate", "0"),
         ("cc_ca_cong_setting_port_control", "0x0001"),
         ("cc_ca_cong_setting_control_map", "0x0001"),
         ("cc_ca_cong_setting_ccti_timer", "0 64"),
@@ -54,6 +59,10 @@ def _congestion(value: Value) -> Lines:
 def control_table(entries: int = 128) -> tuple[int, ...]:
     """Return a table of injection delays that grows with the square of its index (LLNL)."""
     return tuple(round(i * i * 7 / 95**2 / 0.408) for i in range(entries))
+
+
+def _threshold(value: Value) -> Lines:
+    return (("cc_sw_cong_setting_threshold", f"0x{int(str(value)):02x}"),)
 
 
 def _marking(value: Value) -> Lines:
@@ -78,6 +87,7 @@ OPTIONS: Final[Mapping[str, Callable[[Value], Lines]]] = MappingProxyType(
         "opensm_adaptive_routing": _adaptive,
         "opensm_qos": _quality_of_service,
         "opensm_congestion_control": _congestion,
+        "opensm_cc_threshold": _threshold,
         "opensm_cc_marking_rate": _marking,
         "opensm_hoq_lifetime": _hoq,
         "opensm_vl_arbitration": _arbitration,

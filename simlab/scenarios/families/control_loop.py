@@ -163,7 +163,7 @@ def _ib_eager(rng: Random) -> Draw:
         sound.plan.model.congestion, form=Form.INFINIBAND, ccti_increase=8, ccti_timer_s=2e-3,
         cct=tuple(step / 2 for step in range(128)),
     )  # fmt: skip
-    link = InfinibandLink(credits_bytes=64 * 1024, threshold_bytes=4200)
+    link = InfinibandLink(credits_bytes=64 * 1024, threshold_bytes=4096)  # code 15 of 15
     model = replace(sound.plan.model, congestion=eager, infiniband=link)
     sound = replace(sound, plan=replace(sound.plan, model=model))
     names = sound.names

@@ -14,7 +14,7 @@ from simlab.scenarios.registry import FAMILIES, draw
 KNOBS = {
     "link_repair", "host_repair", "route_repair", "qps_per_connection", "rank_order",
     "ack_timeout_s", "receive_queue_depth", "receive_interval_s", "out_of_order_placement",
-    "ecmp_weight",
+    "ecmp_weight", "ib_cc_table", "subnet_routes",
 }  # fmt: skip
 FAULTY = [name for name, family in FAMILIES.items() if family.faulty]
 

@@ -9,7 +9,10 @@ from tuner.advice.knobs.knob import PLATFORMS, filled, named
 
 
 def test_knobs_that_facts_carry_are_named_as_there():
-    renamed = {"opensm_cc_marking_rate": "ib_cc_marking_rate", "opensm_hoq_lifetime": "ib_hoq_life"}
+    renamed = {
+        "opensm_cc_marking_rate": "ib_cc_marking_rate", "opensm_cc_threshold": "ib_cc_threshold",
+        "opensm_hoq_lifetime": "ib_hoq_life",
+    }  # fmt: skip
     for knob in KNOBS.values():
         if knob.setting:
             assert knob.setting == renamed.get(knob.name, knob.name)

@@ -228,8 +228,9 @@ def test_too_eager_congestion_control():
     [cause] = causes(diagnosis)
     assert cause.rule == "ib-congestion-control"
     assert cause.subject == entity(topology, End(host.guid, 1))
-    [recommendation] = advised(window, fabric, diagnosis)
-    assert (recommendation.knob, recommendation.proposed) == ("opensm_cc_marking_rate", 15)
+    assert [(r.knob, r.current, r.proposed) for r in advised(window, fabric, diagnosis)] == [
+        ("opensm_cc_threshold", 15, 8), ("opensm_cc_marking_rate", 0, 15),
+    ]  # fmt: skip
 
 
 def test_a_switch_that_cannot_mark_is_named():

@@ -30,6 +30,7 @@ EVERY = [
     recommended("opensm_adaptive_routing", "ar_updn"),
     recommended("opensm_qos", "TRUE"),
     recommended("opensm_congestion_control", "TRUE"),
+    recommended("opensm_cc_threshold", 8),
     recommended("opensm_cc_marking_rate", 31),
     recommended("opensm_hoq_lifetime", 20),
     recommended("opensm_vl_arbitration", "qos_high_limit 4, weight 64 for lane 3 in qos_vlarb_low"),

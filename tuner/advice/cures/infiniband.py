@@ -6,12 +6,13 @@ of opensm.conf turns those into lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from collectors.model.catalogue import infiniband as rows
 from collectors.model.entities import Host, Interface, Slot, Wire, display
 from tuner.advice.cure import GOODPUT, recommend_change
+from tuner.advice.knobs.infiniband import CC_THRESHOLD
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.credits import credit_waits, faces_host, link_loads
 from tuner.diagnosis.finding import Finding
@@ -246,32 +247,45 @@ def control(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Itera
     if off:
         yield _control(finding, telemetry, fabric, "congestion spreads and no switch marks")
         return
-    marking = [item for item in finding.evidence if item.name == "ib_cc_marking_rate"]
-    if not marking:
-        return
-    now = int(float(marking[0].value))
-    yield recommend_change(
-        finding,
-        "opensm_cc_marking_rate",
-        SUBNET_MANAGER,
-        now,
-        max(2 * now, 15),
+    fewer = Effect(
+        "congestion notifications", "packets", _number(finding.evidence[0].value), 0.0,
+        (_number(finding.evidence[0].value) or 0.0) / 2, "marks of queues beyond the threshold",
+        "the traffic stays the same",
+    )  # fmt: skip
+    for knob, setting, milder, summary in _MILDER:
+        now = _known(finding, setting)
+        if now is None or milder(now) == now:
+            continue
+        yield recommend_change(
+            finding,
+            knob,
+            SUBNET_MANAGER,
+            now,
+            milder(now),
+            summary,
+            [fewer],
+            confidence=min(finding.confidence, 0.6),
+            risk="medium",
+            missing=["an A/B of marking rate and CCTI timer, as LLNL's optimiser does"],
+        )
+
+
+_MILDER: Final[tuple[tuple[str, str, Callable[[int], int], str], ...]] = (
+    (
+        "opensm_cc_threshold", "ib_cc_threshold", lambda now: min(now, CC_THRESHOLD),
+        "mark later: bursts that the buffers hold are no congestion",
+    ),
+    (
+        "opensm_cc_marking_rate", "ib_cc_marking_rate", lambda now: max(2 * now, 15),
         "mark fewer packets: senders are slowed down although links have room",
-        [
-            Effect(
-                "congestion notifications",
-                "packets",
-                _number(finding.evidence[0].value),
-                0.0,
-                (_number(finding.evidence[0].value) or 0.0) / 2,
-                "marks go with 1 / (marking rate + 1)",
-                "the traffic stays the same",
-            )
-        ],
-        confidence=min(finding.confidence, 0.6),
-        risk="medium",
-        missing=["an A/B of marking rate and CCTI timer, as LLNL's optimiser does"],
-    )
+    ),
+)  # fmt: skip
+"""Knob, setting that tells its value now, a milder value, and what that does."""
+
+
+def _known(finding: Finding, setting: str) -> int | None:
+    values = [_number(item.value) for item in finding.evidence if item.name == setting]
+    return None if not values or values[0] is None else round(values[0])
 
 
 def replug(
@@ -319,4 +333,7 @@ def _relief_by_control(finding: Finding, telemetry: Telemetry, fabric: FabricVie
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) else None
+    try:
+        return float(str(value))
+    except ValueError:
+        return None

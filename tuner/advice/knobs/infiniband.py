@@ -7,6 +7,7 @@ from typing import Final
 from tuner.advice.knobs.knob import Knob, at
 
 _ON: Final = ("host",)  # of the subnet manager, once for the whole subnet
+CC_THRESHOLD: Final = 8  # of 0 (off) to 15 (marks first): from half of the buffer on
 _STANDBY: Final = "every standby subnet manager: it must take over with the same file"
 
 KNOBS: Final = (
@@ -54,6 +55,22 @@ KNOBS: Final = (
         how="set congestion_control to {value} in opensm.conf, with the threshold, marking rate "
         "and timer of the fragment, first on one service level",
         undo="set congestion_control to {current} again",
+    ),
+    Knob(
+        name="opensm_cc_threshold",
+        meaning="How soon a switch marks: 0 never, 1 at a full buffer, 15 at an almost empty one "
+        "(opensm.conf cc_sw_cong_setting_threshold).",
+        unit="count",
+        on=_ON,
+        low=0,
+        high=15,
+        homes=at(opensm="cc_sw_cong_setting_threshold"),
+        disruption="senders slow down later",
+        agrees=_STANDBY,
+        setting="ib_cc_threshold",
+        how="set cc_sw_cong_setting_threshold to {value}: bursts that fit into the buffer are no "
+        "congestion",
+        undo="set it to {current} again",
     ),
     Knob(
         name="opensm_cc_marking_rate",
