@@ -153,6 +153,10 @@ class OneHost:
             if setting.entity == entity and setting.applies == "running"
         }
 
+    def likeness(self, entity: Entity) -> Entity:
+        """Return what is equal for two entities only if all their settings are."""
+        return entity
+
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
         return {

@@ -123,6 +123,15 @@ class FakeTelemetry:
     def setting_all(self, name):
         return {e: s[name] for e, s in self.set_to.items() if name in s}
 
+    def alike(self, name):
+        found = {}
+        for entity, setting in self.setting_all(name).items():
+            found.setdefault(setting.value, []).append(entity)
+        return found
+
+    def likeness(self, entity):
+        return tuple((name, s.value) for name, s in sorted(self.settings(entity).items()))
+
     def attributes(self, entity):
         return self.known.get(entity, {})
 

@@ -52,6 +52,24 @@ def loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
     return once(telemetry, "loads", lambda: _loads(telemetry, fabric))
 
 
+def unequal_speeds(
+    telemetry: Telemetry, fabric: FabricView
+) -> tuple[list[dict[Wire, float]], bool]:
+    """Return (bit/s of the ends of each cable that read different speeds, whether any compare)."""
+    wires = numbered_wires(telemetry, fabric)
+    numbers, read = telemetry.value_table(interface.SPEED.name)
+    speeds: Floats = np.full(len(wires), np.nan)
+    known = (wires.of(numbers) >= 0) & (wires.slots(numbers) < 0) & (read != 0)
+    near = wires.of(numbers[known])
+    speeds[near] = read[known]
+    there = wires.at_far(speeds)
+    unequal: dict[frozenset[int], dict[Wire, float]] = {}
+    for number in near[~np.isnan(there[near]) & (there[near] != speeds[near])].tolist():
+        ends = number, int(wires.far[number])
+        unequal.setdefault(frozenset(ends), {wires[end]: float(speeds[end]) for end in ends})
+    return list(unequal.values()), not bool(np.isnan(there[near]).all())
+
+
 def _loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
     wires = numbered_wires(telemetry, fabric)
     speeds = _speeds(telemetry, wires)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -77,24 +77,35 @@ def egress_settings(telemetry: HostTelemetry, wire: Wire, index: int) -> dict[st
     return {**own, **settings}
 
 
-Known = TypeVar("Known")
-
-
 def unequal_ends(
-    fabric: FabricView, values: Mapping[Entity, Known]
-) -> tuple[dict[Link, tuple[Wire, Wire]], int]:
-    """Return (the cables at whose ends a value differs, number of cables compared)."""
-    compared: set[Link] = set()
+    telemetry: Telemetry,
+    fabric: FabricView,
+    name: str,
+    read: Callable[[Value], Hashable] = lambda value: value,
+) -> tuple[dict[Link, tuple[Wire, Wire]], bool]:
+    """Return (the cables at whose ends a setting differs, whether any cable could be compared).
+
+    read: what of the value is compared.
+    """
+    settings, alike = telemetry.setting_all(name), telemetry.alike(name)
+    usual = read(max(alike, key=lambda value: len(alike[value]))) if alike else None
+    odd: set[Entity] = set()
+    for value, entities in alike.items():
+        if read(value) == usual:
+            continue  # of two that differ one is here
+        for near in entities:
+            far = fabric.peer(near) if isinstance(near, Wire) else None
+            if far is not None and far in settings and read(settings[far].value) != read(value):
+                odd |= {near, far}
     unequal: dict[Link, tuple[Wire, Wire]] = {}
-    for near, value in values.items():
-        far = fabric.peer(near) if isinstance(near, Wire) else None
-        if not isinstance(near, Wire) or far is None or far not in values:
-            continue
-        cable = link(near, far)
-        compared.add(cable)
-        if value != values[far]:
-            unequal.setdefault(cable, (near, far))
-    return unequal, len(compared)
+    for near in settings if odd else ():
+        far = fabric.peer(near) if near in odd and isinstance(near, Wire) else None
+        if isinstance(near, Wire) and far is not None:
+            unequal.setdefault(link(near, far), (near, far))
+    compared = bool(unequal) or any(
+        isinstance(near, Wire) and fabric.peer(near) in settings for near in settings
+    )
+    return unequal, compared
 
 
 def interface_of(slot: Entity) -> Interface | None:
@@ -200,6 +211,25 @@ def majority(values: Mapping[K, Value]) -> Value | None:
         return None
     value, times = Counter(values.values()).most_common(1)[0]
     return value if times * 2 > len(values) else None
+
+
+def usual_of(alike: Mapping[Value, Sequence[Entity]]) -> Value | None:
+    """Return the value that more than half of at least three entities have, else None."""
+    counts = {value: len(entities) for value, entities in alike.items()}
+    total = sum(counts.values())
+    value = max(counts, key=counts.__getitem__, default=None)
+    return value if value is not None and total >= 3 and 2 * counts[value] > total else None
+
+
+def unusual(telemetry: Telemetry, name: str) -> tuple[Value | None, list[Setting]]:
+    """Return (the value of a setting that most have, those that differ from it)."""
+    alike = telemetry.alike(name)
+    usual = usual_of(alike)
+    if usual is None or len(alike) == 1:
+        return usual, []
+    odd = {entity for value, held in alike.items() if value != usual for entity in held}
+    settings = telemetry.setting_all(name)
+    return usual, [settings[entity] for entity in settings if entity in odd]
 
 
 def loss_signs(telemetry: HostTelemetry, port: Port) -> tuple[float, float]:

@@ -6,11 +6,11 @@ doctor knows of its own host, which is why rules under `host/` can run in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from collectors.model.entities import Entity, Link, Netdev, Port, Wire
-from collectors.model.facts import Attribute, Gap, Gid, Neighbour, QueuePairFact, Setting
+from collectors.model.facts import Attribute, Gap, Gid, Neighbour, QueuePairFact, Setting, Value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,6 +138,9 @@ class HostTelemetry(Protocol):
     def settings(self, entity: Entity) -> Mapping[str, Setting]:
         """Return the running settings of an entity by name."""
 
+    def likeness(self, entity: Entity) -> Hashable:
+        """Return what is equal for two entities only if all their settings are."""
+
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
 
@@ -179,6 +182,9 @@ class Telemetry(HostTelemetry, Protocol):
 
     def setting_all(self, name: str) -> Mapping[Entity, Setting]:
         """Return one running setting of every entity that has it."""
+
+    def alike(self, name: str) -> Mapping[Value, Sequence[Entity]]:
+        """Return the entities of which a running setting is known by its value."""
 
     def neighbours(self) -> Sequence[Neighbour]:
         """Return the links as their ends saw them."""

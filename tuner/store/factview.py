@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from collectors.model.facts import (
     Neighbour,
     QueuePairFact,
     Setting,
+    Value,
 )
 from collectors.model.sheets import Row, Sheet, runs_of
 from tuner.store.factbook import FactChange
@@ -45,6 +46,66 @@ class SettingsOf(Mapping[str, Setting]):
         return len(self._rows)
 
 
+class SettingsNamed(Mapping[Entity, Setting]):
+    """One setting of many entities, made when it is looked at.
+
+    runs: entities, each once, and the sheets that hold for them, in order.
+    rows: what each sheet says. sheets: of every entity.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[tuple[Entity, Sheet]],
+        rows: Mapping[Sheet, Row],
+        sheets: Mapping[Entity, Sheet | list[Sheet]],
+    ) -> None:
+        self._rows = rows
+        self._sheets = sheets
+        self._runs = runs
+
+    def __getitem__(self, entity: Entity) -> Setting:
+        sheets = self._sheets[entity]
+        if isinstance(sheets, Sheet):
+            return Setting(entity, *self._rows[sheets])
+        told = [self._rows[sheet] for sheet in sheets if sheet in self._rows]
+        if not told:
+            raise KeyError(entity)
+        return Setting(entity, *told[-1])
+
+    def __iter__(self) -> Iterator[Entity]:
+        return (entity for entity, _ in self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def items(self) -> ItemsView[Entity, Setting]:
+        """Return pairs, without looking each entity up."""
+        return _Items(self)
+
+    def told(self) -> Iterator[tuple[Entity, Setting]]:
+        """Yield pairs."""
+        return ((entity, Setting(entity, *self._rows[sheet])) for entity, sheet in self._runs)
+
+    @cached_property
+    def by_value(self) -> Mapping[Value, Sequence[Entity]]:
+        """The entities of each value, the most frequent value first."""
+        by_sheet: dict[Sheet, list[Entity]] = {sheet: [] for sheet in self._rows}
+        for entity, sheet in self._runs:
+            by_sheet[sheet].append(entity)
+        found: dict[Value, list[Entity]] = {}
+        for sheet, entities in by_sheet.items():
+            if entities:
+                found.setdefault(self._rows[sheet].value, []).extend(entities)
+        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+class _Items(ItemsView[Entity, Setting]):
+    _mapping: SettingsNamed
+
+    def __iter__(self) -> Iterator[tuple[Entity, Setting]]:
+        return self._mapping.told()
+
+
 class FactView:
     """Facts as they held at the end of the window, and when they changed."""
 
@@ -55,7 +116,7 @@ class FactView:
     ) -> None:
         self._current = current
         self._changes = changes
-        self._named: dict[tuple[str, Applies], Mapping[Entity, Setting]] = {}
+        self._named: dict[tuple[str, Applies], SettingsNamed] = {}
 
     def settings(self, entity: Entity, applies: Applies = "running") -> Mapping[str, Setting]:
         """Return the settings of an entity by name: those that run, or of the next boot."""
@@ -70,10 +131,16 @@ class FactView:
 
     def setting_all(self, name: str, applies: Applies = "running") -> Mapping[Entity, Setting]:
         """Return one setting of every entity that has it."""
-        known = self._named.get((name, applies))
-        if known is None:
-            known = self._named[name, applies] = self._everywhere(name, applies)
-        return known
+        return self._all(name, applies)
+
+    def alike(self, name: str) -> Mapping[Value, Sequence[Entity]]:
+        """Return the entities of which a running setting is known by its value."""
+        return self._all(name, "running").by_value
+
+    def likeness(self, entity: Entity) -> Hashable:
+        """Return what is equal for two entities only if all their settings are."""
+        sheets = self._sheets.get(entity)
+        return tuple(sheets) if isinstance(sheets, list) else sheets
 
     def attributes(self, entity: Entity) -> Mapping[str, Attribute]:
         """Return identity and inventory of an entity by name."""
@@ -172,16 +239,20 @@ class FactView:
             found[sheet].append(place)
         return found
 
-    def _everywhere(self, name: str, applies: Applies) -> dict[Entity, Setting]:
-        """Return one setting of every entity; of several the last holds."""
-        known = [
-            (row, places)
-            for sheet, places in self._by_sheet.items()
-            if (row := _rows(sheet, applies).get(name)) is not None
-        ]
-        told = sorted((place, row) for row, places in known for place in places)
-        runs = self._runs
-        return {(entity := runs[place][0]): Setting(entity, *row) for place, row in told}
+    def _all(self, name: str, applies: Applies) -> SettingsNamed:
+        known = self._named.get((name, applies))
+        if known is None:
+            rows = {
+                sheet: row
+                for sheet in self._by_sheet
+                if (row := _rows(sheet, applies).get(name)) is not None
+            }
+            places = sorted(place for sheet in rows for place in self._by_sheet[sheet])
+            runs = [self._runs[place] for place in places]
+            if len(self._sheets) < len(self._runs):  # of several of one entity the last holds
+                runs = list(dict(runs).items())
+            known = self._named[name, applies] = SettingsNamed(runs, rows, self._sheets)
+        return known
 
     @cached_property
     def _attributes(self) -> dict[Entity, dict[str, Attribute]]:

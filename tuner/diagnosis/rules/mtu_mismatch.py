@@ -8,7 +8,7 @@ from typing import Final
 from collectors.model.entities import Entity, Link, Netdev, Port, display
 from collectors.model.facts import Setting, Value
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import cable_of, majority, unequal_ends
+from tuner.diagnosis.place import cable_of, unequal_ends, unusual, usual_of
 from tuner.diagnosis.rule import Rule, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -19,17 +19,21 @@ RDMA_MTU: Final = "rdma_mtu_bytes"
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Compare the MTU of both ends of each cable, then each host with its peers."""
     mtus = telemetry.setting_all(MTU)
-    values = {wire: setting.value for wire, setting in mtus.items()}
-    unequal, compared = unequal_ends(fabric, values)
+    unequal, compared = unequal_ends(telemetry, fabric, MTU)
     findings: dict[Entity, Finding] = {
         cable: _ends(rule, fabric, cable, [mtus[end] for end in ends])
         for cable, ends in unequal.items()
     }
-    rdma = telemetry.setting_all(RDMA_MTU)
-    usual = majority({port: setting.value for port, setting in rdma.items()})
-    of_hosts = majority({e: s.value for e, s in mtus.items() if isinstance(e, Netdev)})
-    for port, setting in rdma.items():
-        if usual is None or setting.value == usual or not isinstance(port, Port):
+    usual, odd = unusual(telemetry, RDMA_MTU)
+    of_hosts = usual_of(
+        {
+            value: [entity for entity in entities if isinstance(entity, Netdev)]
+            for value, entities in telemetry.alike(MTU).items()
+        }
+    )
+    for setting in odd:
+        port = setting.entity
+        if not isinstance(port, Port):
             continue
         if cable_of(fabric, port) in findings or _same_interface_mtu(fabric, port, mtus, of_hosts):
             continue
@@ -42,7 +46,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             [_evidence(setting, f"most have {usual}")],
             affected=[port],
         )
-    judged = compared > 0 or usual is not None
+    judged = compared or usual is not None
     missing = () if judged else ("MTU of both ends of a cable",)
     return verdict(rule, findings.values(), judged=judged, missing=missing)
 

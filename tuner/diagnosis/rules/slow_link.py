@@ -7,9 +7,10 @@ from statistics import median
 from typing import Final
 
 from collectors.model.catalogue import interface as rows
-from collectors.model.entities import Entity, Interface, Link, Slot, Wire, display, link
+from collectors.model.entities import Entity, Interface, Slot, Wire, display, link
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import interface_of, unequal_ends
+from tuner.diagnosis.load import unequal_speeds
+from tuner.diagnosis.place import interface_of
 from tuner.diagnosis.rule import Rule, found, verdict
 from tuner.diagnosis.tiers import tiers
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -20,38 +21,36 @@ RATE: Final = "queue_rate_bps"
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Compare the speeds of both ends of each cable, then each interface with its like."""
-    speeds = {
-        wire: seen.value
-        for wire, seen in telemetry.latest_all(rows.SPEED.name).items()
-        if seen.value
-    }
-    unequal, compared = unequal_ends(fabric, speeds)
-    findings: dict[Entity, Finding] = {
-        cable: _ends(rule, cable, ends, speeds) for cable, ends in unequal.items()
-    }
-    groups, judged = _groups(telemetry, fabric, speeds)
+    unequal, compared = unequal_speeds(telemetry, fabric)
+    findings: dict[Entity, Finding] = {link(*ends): _ends(rule, ends) for ends in unequal}
+    # Where the slowest of all is not far below the fastest, nobody is far below its like.
+    groups = [] if compared and _spread(telemetry) >= SLOW else _groups(telemetry, fabric)
     for members in groups:
         usual = median(members.values())
         for slot, rate in members.items():
             if rate < SLOW * usual:
                 place: Entity = interface_of(slot) or slot
                 findings.setdefault(place, _odd(rule, fabric, slot, place, rate, usual))
-    return verdict(
-        rule,
-        findings.values(),
-        judged=judged or compared > 0,
-        missing=() if judged or compared else ("speed of both ends of a cable",),
-    )
+    judged = compared or bool(groups)
+    missing = () if judged else ("speed of both ends of a cable",)
+    return verdict(rule, findings.values(), judged=judged, missing=missing)
 
 
-def _groups(
-    telemetry: Telemetry, fabric: FabricView, speeds: dict[Entity, float]
-) -> tuple[list[dict[Entity, float]], bool]:
+def _spread(telemetry: Telemetry) -> float:
+    """Return the lowest by the highest rate of all interfaces and queues."""
+    _, read = telemetry.value_table(rows.SPEED.name)
+    told = [v for v in telemetry.alike(RATE) if isinstance(v, (int, float)) and v]
+    rates: list[float] = [*read[read != 0].tolist(), *told]
+    return min(rates) / max(rates)
+
+
+def _groups(telemetry: Telemetry, fabric: FabricView) -> list[dict[Entity, float]]:
     """Return interfaces that are alike, with their rate, three or more each.
 
     Those of one switch that face hosts are, and all those that lead from one tier to another.
     """
-    rated: dict[Entity, float] = dict(speeds)
+    speeds = telemetry.latest_all(rows.SPEED.name)
+    rated: dict[Entity, float] = {wire: seen.value for wire, seen in speeds.items() if seen.value}
     for slot, setting in telemetry.setting_all(RATE).items():
         if isinstance(slot, Slot) and isinstance(setting.value, (int, float)):
             rated.pop(slot.parent, None)
@@ -69,12 +68,12 @@ def _groups(
         if isinstance(far, Interface):
             like = (level.get(interface.switch), level.get(far.switch))
         by_likeness.setdefault(like, {})[entity] = rate
-    groups = [members for members in by_likeness.values() if len(members) >= 3]
-    return groups, bool(groups)
+    return [members for members in by_likeness.values() if len(members) >= 3]
 
 
-def _ends(rule: Rule, cable: Link, ends: tuple[Wire, Wire], speeds: dict[Entity, float]) -> Finding:
-    slow, fast = sorted(ends, key=lambda end: speeds[end])
+def _ends(rule: Rule, speeds: dict[Wire, float]) -> Finding:
+    cable = link(*speeds)
+    slow, fast = sorted(speeds, key=speeds.__getitem__)
     return found(
         rule,
         cable,
@@ -83,7 +82,7 @@ def _ends(rule: Rule, cable: Link, ends: tuple[Wire, Wire], speeds: dict[Entity,
         f"{display(slow)} runs at {_gbps(speeds[slow])}, its other end {display(fast)} at "
         f"{_gbps(speeds[fast])}",
         [Evidence(rows.SPEED.name, end, speeds[end], "bps", "equal ends") for end in (slow, fast)],
-        affected=ends,
+        affected=list(speeds),
         explains=_effects(cable),
     )
 
