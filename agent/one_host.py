@@ -153,6 +153,15 @@ class OneHost:
             if setting.entity == entity and setting.applies == "running"
         }
 
+    def setting_all(self, name: str) -> Mapping[Entity, Setting]:
+        """Return one running setting of every entity that has it."""
+        return {
+            setting.entity: setting
+            for facts in self._facts.values()
+            for setting in facts.settings
+            if setting.name == name and setting.applies == "running"
+        }
+
     def likeness(self, entity: Entity) -> Entity:
         """Return what is equal for two entities only if all their settings are."""
         return entity

@@ -20,11 +20,16 @@ def pfc_of(telemetry: Telemetry) -> Mapping[Wire, frozenset[int]]:
     """Return the priorities with PFC of every wire whose setting is known."""
 
     def found() -> dict[Wire, frozenset[int]]:
+        on = {
+            value: frozenset(p for p, on in enumerate(value) if on)
+            for value in telemetry.alike(PFC)
+            if isinstance(value, tuple)
+        }
         known: dict[Wire, frozenset[int]] = {}
         for entity, setting in telemetry.setting_all(PFC).items():
             wire = wire_of(entity)
             if wire is not None and isinstance(setting.value, tuple):
-                known[wire] = frozenset(p for p, on in enumerate(setting.value) if on)
+                known[wire] = on[setting.value]
         return known
 
     return once(telemetry, "pfc_of", found)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from collectors.model.catalogue import ip, rdma
 from collectors.model.entities import (
@@ -28,7 +27,7 @@ from collectors.model.facts import Setting, Value
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, HostTelemetry, Telemetry
 
-K = TypeVar("K")
+QUORUM: Final = 3  # fewer entities have no majority
 _LOSS: Final = (
     rdma.OUT_OF_SEQUENCE_RX, rdma.SEQUENCE_NAK_RX, rdma.ACK_TIMEOUTS, rdma.IMPLIED_NAK_RX,
 )  # fmt: skip
@@ -205,20 +204,12 @@ class Spots:
         return {far} if isinstance(far, Port) else set()
 
 
-def majority(values: Mapping[K, Value]) -> Value | None:
-    """Return the value that more than half of at least three agree on, else None."""
-    if len(values) < 3:
-        return None
-    value, times = Counter(values.values()).most_common(1)[0]
-    return value if times * 2 > len(values) else None
-
-
 def usual_of(alike: Mapping[Value, Sequence[Entity]]) -> Value | None:
-    """Return the value that more than half of at least three entities have, else None."""
+    """Return the value that more than half of at least QUORUM entities have, else None."""
     counts = {value: len(entities) for value, entities in alike.items()}
     total = sum(counts.values())
     value = max(counts, key=counts.__getitem__, default=None)
-    return value if value is not None and total >= 3 and 2 * counts[value] > total else None
+    return value if value is not None and total >= QUORUM and 2 * counts[value] > total else None
 
 
 def unusual(telemetry: Telemetry, name: str) -> tuple[Value | None, list[Setting]]:

@@ -138,6 +138,9 @@ class HostTelemetry(Protocol):
     def settings(self, entity: Entity) -> Mapping[str, Setting]:
         """Return the running settings of an entity by name."""
 
+    def setting_all(self, name: str) -> Mapping[Entity, Setting]:
+        """Return one running setting of every entity that has it."""
+
     def likeness(self, entity: Entity) -> Hashable:
         """Return what is equal for two entities only if all their settings are."""
 
@@ -179,9 +182,6 @@ class Telemetry(HostTelemetry, Protocol):
 
     def rates(self, metric: str, entity: Entity) -> tuple[Iterable[int], Iterable[float]] | None:
         """Return growth per second from reading to reading: (wall clock of the later, rate)."""
-
-    def setting_all(self, name: str) -> Mapping[Entity, Setting]:
-        """Return one running setting of every entity that has it."""
 
     def alike(self, name: str) -> Mapping[Value, Sequence[Entity]]:
         """Return the entities of which a running setting is known by its value."""

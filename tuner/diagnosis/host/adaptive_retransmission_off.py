@@ -39,7 +39,9 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
         ]
 
-    return each_port(rule, telemetry, judge_port, "ACK timeouts and adaptive retransmissions")
+    late = telemetry.growing(rdma.ACK_TIMEOUTS.name, MIN_TIMEOUTS)
+    missing = "ACK timeouts and adaptive retransmissions"
+    return each_port(rule, telemetry, judge_port, missing, suspects=late)
 
 
 RULE: Final = HostRule(

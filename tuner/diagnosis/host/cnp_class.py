@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.host.roce_port import RocePort, each_kind
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
@@ -27,7 +27,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
         evidence = [item for name in names for item in roce.evidence(name)]
         return [found(rule, roce.port, "warning", 0.85, summary, evidence, affected=[roce.port])]
 
-    return each_port(rule, telemetry, judge_port, "PFC priorities and class of CNPs")
+    return each_kind(rule, telemetry, judge_port, "PFC priorities and class of CNPs")
 
 
 def _priority(roce: RocePort) -> int | None:

@@ -22,8 +22,8 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
         variables = {
             name: (value, item) for name, value, item in job_variables(telemetry, roce.port)
         }
-        slowed = telemetry.growth(rdma.CNP_HANDLED.name, roce.port)
-        if slowed is None or not variables:
+        slowed = telemetry.growth(rdma.CNP_HANDLED.name, roce.port) if variables else None
+        if slowed is None:
             return None
         if _DATA not in variables or slowed.total < MIN_CNPS:
             return []
@@ -49,7 +49,8 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
         ]
 
-    return each_port(rule, telemetry, judge_port, "environment of a job")
+    slow = telemetry.growing(rdma.CNP_HANDLED.name, MIN_CNPS)
+    return each_port(rule, telemetry, judge_port, "environment of a job", suspects=slow)
 
 
 RULE: Final = HostRule(

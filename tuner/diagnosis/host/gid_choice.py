@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
 from collectors.model.facts import Gid
+from tuner.diagnosis.address import IPV4_BYTES, packed
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.host.roce_port import RocePort, each_port, job_variables
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
+ROUTED: Final = "RoCE v2"
 _USABLE: Final = 1000
 _INDEX_VARIABLES: Final = ("NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX")
 
@@ -21,14 +22,11 @@ def score(gid: Gid) -> int:
 
     1000 for RoCE v2, 200 more for IPv4, 100 more for global IPv6; 0 where it is link-local.
     """
-    try:
-        address = ipaddress.IPv6Address(gid.gid)
-    except ipaddress.AddressValueError:
+    address = packed(gid.gid) if ":" in gid.gid else None
+    if address is None or not any(address):
         return 0
-    if address.is_link_local or int(address) == 0:
-        return 0
-    version = _USABLE if gid.type == "RoCE v2" else 0
-    return version + (200 if address.ipv4_mapped is not None else 100)
+    version = _USABLE if gid.type == ROUTED else 0
+    return version + (200 if len(address) == IPV4_BYTES else 100)
 
 
 def best(gids: Sequence[Gid]) -> Gid | None:
@@ -50,14 +48,15 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
 def _chosen(
     rule: HostRule, telemetry: HostTelemetry, roce: RocePort, gids: Sequence[Gid]
 ) -> list[Finding]:
-    good = best(gids)
-    port = roce.port
+    port, variables = roce.port, job_variables(telemetry, roce.port)
+    usable = (gid for gid in gids if gid.type == ROUTED and score(gid) >= _USABLE)
+    good = best(gids) if variables else next(usable, None)
     if good is None:
         seen = [Evidence(f"gid {gid.index}", port, f"{gid.gid} {gid.type}") for gid in gids[:4]]
         summary = f"{roce} has no RoCE v2 GID with a routed address: jobs cannot reach peers"
         return [found(rule, port, "critical", 0.9, summary, seen, affected=[port])]
-    by_index = {str(gid.index): gid for gid in gids}
-    for name, value, evidence in job_variables(telemetry, port):
+    by_index = {str(gid.index): gid for gid in gids} if variables else {}
+    for name, value, evidence in variables:
         if name not in _INDEX_VARIABLES or not value.isdecimal():
             continue
         chosen = by_index.get(value)

@@ -6,7 +6,7 @@ from typing import Final
 
 from collectors.model.catalogue import interface
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.host.roce_port import RocePort, each_kind
 from tuner.diagnosis.rule import HostRule, found, grew
 from tuner.diagnosis.view import HostTelemetry
 
@@ -40,7 +40,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
         ]
 
-    return each_port(rule, telemetry, judge_port, "pause settings of its interface")
+    return each_kind(rule, telemetry, judge_port, "pause settings of its interface")
 
 
 RULE: Final = HostRule(

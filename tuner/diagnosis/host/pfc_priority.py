@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.host.roce_port import RocePort, each_kind
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
@@ -37,7 +37,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
         ]
 
-    return each_port(rule, telemetry, judge_port, "PFC and DSCP table of its interface")
+    return each_kind(rule, telemetry, judge_port, "PFC and DSCP table of its interface")
 
 
 RULE: Final = HostRule(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, data_classes, each_port, roce_ports
+from tuner.diagnosis.host.roce_port import RocePort, data_classes, each_kind, roce_ports
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
@@ -31,7 +31,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 return [replace(finding, severity="info") if on_purpose else finding]
         return []
 
-    return each_port(rule, telemetry, judge_port, "DCQCN enable bits and the class of the data")
+    return each_kind(rule, telemetry, judge_port, "DCQCN enable bits and the class of the data")
 
 
 def _nowhere_on(telemetry: HostTelemetry) -> bool:

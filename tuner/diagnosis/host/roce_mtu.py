@@ -19,10 +19,12 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
 
     def judge_port(roce: RocePort) -> list[Finding] | None:
         size = roce.settings.get("rdma_mtu_bytes")
-        rate = telemetry.latest(rdma.RATE.name, roce.port)
         if size is None or not isinstance(size.value, int):
             return None
-        if size.value >= BEST or rate is None or rate.value < FAST_BYTES_PER_SECOND:
+        if size.value >= BEST:
+            return []
+        rate = telemetry.latest(rdma.RATE.name, roce.port)
+        if rate is None or rate.value < FAST_BYTES_PER_SECOND:
             return []
         mtu = roce.qos.get("mtu_bytes")
         of = f" (interface MTU {mtu.value})" if mtu is not None else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,13 +22,17 @@ MISSING: Final = "state and link layer of an RDMA port"
 
 @dataclass(frozen=True)
 class RocePort:
-    """A RoCE port in hardware. settings: of the port. qos: of its network interface."""
+    """A RoCE port in hardware. settings: of the port. qos: of its network interface.
+
+    kind: equal only for ports that are set alike and whose jobs are.
+    """
 
     port: Port
     netdev: Netdev
     driver: str
     settings: Mapping[str, Setting]
     qos: Mapping[str, Setting]
+    kind: Hashable
 
     @property
     def lossless(self) -> frozenset[int] | None:
@@ -104,29 +108,55 @@ def _roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
         if layer is None or layer.value != "Ethernet" or name is None or kind in SOFTWARE:
             continue
         netdev = Netdev(port.device.host, str(name.value))
-        found.append(
-            RocePort(port, netdev, kind, telemetry.settings(port), telemetry.settings(netdev))
-        )
+        settings, qos = telemetry.settings(port), telemetry.settings(netdev)
+        jobs = tuple((name, value) for name, value, _ in job_variables(telemetry, port))
+        alike = kind, telemetry.likeness(port), telemetry.likeness(netdev), jobs
+        found.append(RocePort(port, netdev, kind, settings, qos, alike))
     return found
 
 
 def each_port(
     rule: HostRule,
     telemetry: HostTelemetry,
-    judge_port: Callable[[RocePort], Iterable[Finding] | None],
+    judge_port: Callable[[RocePort], Sequence[Finding] | None],
     *missing: str,
+    suspects: Container[Entity] | None = None,
 ) -> Verdict:
-    """Judge every RoCE port of its own; the frame of rules about a port's configuration.
+    """Judge every RoCE port of its own; the frame of rules about ports.
 
     judge_port: returns the findings of a port, None where it cannot be judged. missing: what no
-    port may lack. Not applicable where no RDMA port is RoCE in hardware.
+    port may lack. suspects: of no other port anything can be found. Not applicable where no RDMA
+    port is RoCE in hardware.
     """
     ports = roce_ports(telemetry)
     if not ports and all_ports(telemetry):
         return beside_the_point(rule)
-    seen = [made for roce in ports if (made := judge_port(roce)) is not None]
-    findings = [finding for of_port in seen for finding in of_port]
-    return verdict(rule, findings, judged=bool(seen), missing=() if seen else (MISSING, *missing))
+    judged = any(judge_port(roce) is not None for roce in ports)
+    doubtful = [roce for roce in ports if suspects is None or roce.port in suspects]
+    findings = [finding for roce in doubtful for finding in judge_port(roce) or ()]
+    return verdict(rule, findings, judged=judged, missing=() if judged else (MISSING, *missing))
+
+
+def each_kind(
+    rule: HostRule,
+    telemetry: HostTelemetry,
+    judge_port: Callable[[RocePort], Sequence[Finding] | None],
+    *missing: str,
+) -> Verdict:
+    """Do the same for rules that look at settings: of ports that are set alike at one of them.
+
+    Where something is found at that one the others are judged, too.
+    """
+    kinds: dict[Hashable, Sequence[Finding] | None] = {}
+    suspects: set[Port] = set()
+    for roce in roce_ports(telemetry):
+        if roce.kind not in kinds:
+            kinds[roce.kind] = judge_port(roce)
+        if kinds[roce.kind]:
+            suspects.add(roce.port)
+    if kinds and all(findings is None for findings in kinds.values()):
+        return verdict(rule, (), judged=False, missing=(MISSING, *missing))
+    return each_port(rule, telemetry, judge_port, *missing, suspects=suspects)
 
 
 @dataclass(frozen=True)
@@ -170,9 +200,10 @@ def _job_variables(
     telemetry: HostTelemetry,
 ) -> dict[Device, tuple[tuple[str, str, Evidence], ...]]:
     found: dict[Device, dict[tuple[str, str], Evidence]] = {}
-    for fact in telemetry.queue_pairs():
+    known = telemetry.setting_all("job_environment")
+    for fact in telemetry.queue_pairs() if known else ():
         pair = QueuePairEntity(fact.device, fact.local_qpn)
-        setting = telemetry.settings(pair).get("job_environment")
+        setting = known.get(pair)
         if setting is None or not isinstance(setting.value, tuple):
             continue
         of_device = found.setdefault(fact.device, {})

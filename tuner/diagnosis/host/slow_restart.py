@@ -40,7 +40,9 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
         ]
 
-    return each_port(rule, telemetry, judge_port, "CNPs of slow restart and CNPs handled")
+    own = telemetry.growing(rdma.SLOW_RESTART_CNPS.name, MIN_CNPS)
+    missing = "CNPs of slow restart and CNPs handled"
+    return each_port(rule, telemetry, judge_port, missing, suspects=own)
 
 
 RULE: Final = HostRule(

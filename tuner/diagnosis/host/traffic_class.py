@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import DataClass, RocePort, data_classes, each_port
+from tuner.diagnosis.host.roce_port import DataClass, RocePort, data_classes, each_kind
 from tuner.diagnosis.rule import HostRule, found
 from tuner.diagnosis.view import HostTelemetry
 
@@ -25,7 +25,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             return None
         return [_finding(rule, roce, *astray[0], lossless)] if astray else []
 
-    return each_port(
+    return each_kind(
         rule, telemetry, judge_port, "PFC, trust and DSCP table", "a traffic class in use"
     )
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from collectors.model.catalogue import interface, rdma
-from collectors.model.entities import Entity, Interface, Switch, display, queue
-from collectors.model.facts import Setting
+from collectors.model.entities import Entity, Interface, Switch, display, queue, wire_of
+from collectors.model.facts import Setting, Value
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.lossless import losses_behind, usual_lossless
-from tuner.diagnosis.place import majority
+from tuner.diagnosis.place import QUORUM, usual_of
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
-MIN_PLACES: Final = 3  # fewer have no majority
 MIN_SHARE: Final = 0.3  # of an egress's bytes in a queue without PFC
 MIN_RDMA: Final = 0.7  # of what the host behind it receives
 MIN_DROPS: Final = 10
@@ -29,23 +28,21 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     findings: dict[Entity, Finding] = {}
     judged = False
     for name in _MAPS:
-        maps = _of_switches(telemetry.setting_all(name))
+        known = _of_switches(telemetry, name)
         for code in codes:
-            classes = {e: s.value[code] for e, s in maps.items() if _has(s, code)}  # type: ignore[index]
-            usual = majority(classes) if len(classes) >= MIN_PLACES else None
+            classes = _by_class(known, code)
+            usual = usual_of(classes)
             judged = judged or usual is not None
-            odd = [e for e, value in classes.items() if usual is not None and value != usual]
-            text = f"DSCP {code}: {usual} elsewhere"
-            for switch, places in _by_switch(odd, classes).items():
-                shown = [(maps[p], str(classes[p])) for p in places]
-                findings.setdefault(switch, _finding(rule, switch, shown, text))
-    trusts = _of_switches(telemetry.setting_all(_TRUST))
-    usual = majority({e: s.value for e, s in trusts.items()})
+            if usual is not None and len(classes) > 1:
+                text = f"DSCP {code}: {usual} elsewhere"
+                for place, shown in _odd(telemetry, name, classes, usual).items():
+                    findings.setdefault(place, _finding(rule, place, shown, text))
+    trusts = _of_switches(telemetry, _TRUST)
+    usual = usual_of(trusts)
     judged = judged or usual is not None
-    odd = [e for e, s in trusts.items() if usual == "dscp" and s.value != usual]
-    for switch, places in _by_switch(odd, trusts).items():
-        shown = [(trusts[p], str(trusts[p].value)) for p in places]
-        findings.setdefault(switch, _finding(rule, switch, shown, "dscp as elsewhere"))
+    if usual == "dscp" and len(trusts) > 1:
+        for place, shown in _odd(telemetry, _TRUST, trusts, usual).items():
+            findings.setdefault(place, _finding(rule, place, shown, "dscp as elsewhere"))
     astray, counted = _astray(rule, telemetry, fabric)
     for finding in astray:
         findings.setdefault(finding.subject, finding)
@@ -61,22 +58,44 @@ def _data_codes(telemetry: Telemetry) -> list[int]:
     return [code for code in dict.fromkeys(told) if isinstance(code, int) and 0 <= code < 64]
 
 
-def _of_switches(settings: Mapping[Entity, Setting]) -> dict[Entity, Setting]:
-    return {e: s for e, s in settings.items() if isinstance(e, (Interface, Switch))}
+def _of_switches(telemetry: Telemetry, name: str) -> dict[Value, list[Entity]]:
+    """Return the switches and interfaces that have a setting by its value."""
+    kept: dict[Value, list[Entity]] = {
+        value: [entity for entity in entities if isinstance(entity, (Interface, Switch))]
+        for value, entities in telemetry.alike(name).items()
+    }
+    return {value: entities for value, entities in kept.items() if entities}
 
 
-def _has(setting: Setting, code: int) -> bool:
-    return isinstance(setting.value, tuple) and len(setting.value) > code
+def _by_class(maps: Mapping[Value, list[Entity]], code: int) -> dict[Value, list[Entity]]:
+    """Return the places by the class that their map gives to a DSCP."""
+    classes: dict[Value, list[Entity]] = {}
+    for value, places in maps.items():
+        if isinstance(value, tuple) and len(value) > code:
+            classes.setdefault(value[code], []).extend(places)
+    return classes
 
 
-def _by_switch(odd: list[Entity], known: Mapping[Entity, object]) -> dict[Entity, list[Entity]]:
+def _odd(
+    telemetry: Telemetry, name: str, classes: Mapping[Value, list[Entity]], usual: Value
+) -> dict[Entity, list[tuple[Setting, str]]]:
+    """Return settings and classes unlike the usual: by switch where most of it is, else singly."""
+    settings = telemetry.setting_all(name)
+    class_of = {place: value for value, places in classes.items() for place in places}
+    known = [place for place in settings if place in class_of]
+    odd = [place for place in known if class_of[place] != usual]
+    return {
+        place: [(settings[one], str(class_of[one])) for one in places]
+        for place, places in _by_switch(odd, known).items()
+    }
+
+
+def _by_switch(odd: Sequence[Entity], known: Iterable[Entity]) -> dict[Entity, list[Entity]]:
     """Return odd places by switch where most of it is odd, else one by one."""
     of: dict[Entity, list[Entity]] = {}
     for place in odd:
-        of.setdefault(place.switch if isinstance(place, Interface) else place, []).append(place)
-    every: Counter[Entity] = Counter(
-        place.switch if isinstance(place, Interface) else place for place in known
-    )
+        of.setdefault(_switch(place), []).append(place)
+    every = Counter(map(_switch, known))
     grouped: dict[Entity, list[Entity]] = {}
     for switch, places in of.items():
         if 2 * len(places) > every[switch]:
@@ -84,6 +103,10 @@ def _by_switch(odd: list[Entity], known: Mapping[Entity, object]) -> dict[Entity
         else:
             grouped |= {place: [place] for place in places}
     return grouped
+
+
+def _switch(place: Entity) -> Entity:
+    return place.switch if isinstance(place, Interface) else place
 
 
 def _finding(rule: Rule, place: Entity, shown: list[tuple[Setting, str]], expected: str) -> Finding:
@@ -111,23 +134,27 @@ def _finding(rule: Rule, place: Entity, shown: list[tuple[Setting, str]], expect
 def _astray(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> tuple[Iterable[Finding], bool]:
     """Return egresses that drop RDMA in a queue without PFC, and whether bytes are known."""
     lossless = usual_lossless(telemetry)
+    if not lossless or not telemetry.counted(interface.QUEUE_TX_BYTES.name):
+        return (), False
+    dropped = telemetry.growing(interface.QUEUE_DROPS.name, MIN_DROPS)
+    dropping = {wire_of(slot) for slot in dropped}
     sent = telemetry.growth_all(interface.QUEUE_TX_BYTES.name)
     findings = []
-    if not lossless or not sent:
-        return (), False
-    for port in fabric.ports():
-        received = telemetry.growth(rdma.RX_BYTES.name, port)
+    for port in fabric.ports() if dropping else ():
         egress = fabric.peer(fabric.attached(port))
-        if received is None or not isinstance(egress, Interface):
+        if not isinstance(egress, Interface) or egress not in dropping:
+            continue
+        received = telemetry.growth(rdma.RX_BYTES.name, port)
+        if received is None:
             continue
         slots = [queue(egress, index) for index in range(8)]
         carried = {slot: sent[slot].total for slot in slots if slot in sent}
         total = sum(carried.values())
         for slot, count in carried.items():
-            drops = telemetry.growth(interface.QUEUE_DROPS.name, slot)
+            drops = dropped.get(slot)
             if slot.index in lossless or count < MIN_SHARE * total or drops is None:
                 continue
-            if drops.total >= MIN_DROPS and received.total >= MIN_RDMA * total:
+            if received.total >= MIN_RDMA * total:
                 findings.append(
                     found(
                         rule,
@@ -155,7 +182,7 @@ RULE: Final = Rule(
     finds="switches whose trust or DSCP map differs from most for the DSCPs of RoCE data; egresses "
     "that drop RoCE data in a queue without PFC",
     quiet_when="all classify alike, and RoCE bytes leave in lossless queues or are not dropped",
-    cannot_tell_when=f"fewer than {MIN_PLACES} maps and no bytes by queue are known",
+    cannot_tell_when=f"fewer than {QUORUM} maps and no bytes by queue are known",
     refutes="that switch carries no RoCE traffic",
     judge=judge,
     answers=("R13",),

@@ -22,9 +22,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Follow the feedback: marked at the receiver, CNP sent, CNP handled or ignored at senders."""
     if only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
-    sent = telemetry.growth_all(rdma.CNP_TX.name)
-    handled = telemetry.growth_all(rdma.CNP_HANDLED.name)
-    if not sent and not handled:
+    if not any(telemetry.counted(metric.name) for metric in (rdma.CNP_TX, rdma.CNP_HANDLED)):
         return verdict(rule, (), judged=False, missing=["CNP counters of a NIC"])
     findings = [*_silent(rule, telemetry, fabric), *_ignored(rule, telemetry)]
     lost = _lost(rule, telemetry, fabric)
@@ -32,10 +30,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
 
 
 def _silent(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Iterable[Finding]:
-    sent = telemetry.growth_all(rdma.CNP_TX.name)
-    for port, marked in telemetry.growth_all(rdma.CE_MARKED_RX.name).items():
-        cnps = sent.get(port)
-        if cnps is None or marked.total < MIN_MARKED or cnps.total > SILENT * marked.total:
+    for port, marked in telemetry.growing(rdma.CE_MARKED_RX.name, MIN_MARKED).items():
+        cnps = telemetry.growth(rdma.CNP_TX.name, port)
+        if cnps is None or cnps.total > SILENT * marked.total:
             continue
         yield found(
             rule,
@@ -54,10 +51,9 @@ def _silent(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Iterable[Fi
 
 
 def _ignored(rule: Rule, telemetry: Telemetry) -> Iterable[Finding]:
-    handled = telemetry.growth_all(rdma.CNP_HANDLED.name)
-    for port, ignored in telemetry.growth_all(rdma.CNP_IGNORED.name).items():
-        obeyed = handled.get(port)
-        if ignored.total < MIN_CNPS or (obeyed is not None and ignored.total < obeyed.total):
+    for port, ignored in telemetry.growing(rdma.CNP_IGNORED.name, MIN_CNPS).items():
+        obeyed = telemetry.growth(rdma.CNP_HANDLED.name, port)
+        if obeyed is not None and ignored.total < obeyed.total:
             continue
         evidence = [grew(rdma.CNP_IGNORED, port, ignored, f"< {MIN_CNPS}")]
         if obeyed is not None:
@@ -76,6 +72,8 @@ def _ignored(rule: Rule, telemetry: Telemetry) -> Iterable[Finding]:
 
 def _lost(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Iterable[Finding]:
     """Compare all CNPs sent with all that arrived; only where every port counts both."""
+    if sum(growth.total for growth in telemetry.growing(rdma.CNP_TX.name).values()) < MIN_MARKED:
+        return
     sent = telemetry.growth_all(rdma.CNP_TX.name)
     handled = telemetry.growth_all(rdma.CNP_HANDLED.name)
     ports = fabric.ports()

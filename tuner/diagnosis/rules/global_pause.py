@@ -20,13 +20,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find cables of RoCE ports and of switches with PFC on which 802.3x pause frames pass."""
     lossless = pfc_of(telemetry)
     seen: dict[Entity, list[Evidence]] = {}
-    judged = False
+    judged = any(
+        isinstance(wire, Wire) and _carries_roce(fabric, wire, lossless)
+        for metric in _FRAMES
+        for wire in telemetry.growth_all(metric.name)
+    )
     for metric in _FRAMES:
-        for wire, growth in telemetry.growth_all(metric.name).items():
-            if not isinstance(wire, Wire) or not _carries_roce(fabric, wire, lossless):
-                continue
-            judged = True
-            if growth.total >= MIN_FRAMES:
+        for wire, growth in telemetry.growing(metric.name, MIN_FRAMES).items():
+            if isinstance(wire, Wire) and _carries_roce(fabric, wire, lossless):
                 far = fabric.peer(wire)
                 cable = wire if far is None else link(wire, far)
                 seen.setdefault(cable, []).append(grew(metric, wire, growth, f"< {MIN_FRAMES}"))

@@ -8,8 +8,8 @@ from typing import Final
 from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Entity, Port, Wire, display
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.place import cable_of, loss_signs
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.place import cable_of, hurt_ports, loss_signs
+from tuner.diagnosis.rule import Rule, both_counted, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_EVENTS: Final = 5  # fewer are chance: a route change, a restart of a job
@@ -24,14 +24,12 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find the hosts whose links explain the loss that responders and requesters see."""
     hurt_rx: dict[Port, float] = {}
     hurt_tx: dict[Port, float] = {}
-    judged = False
-    for port in fabric.ports():
+    for port in hurt_ports(telemetry, fabric):
         responder, requester = loss_signs(telemetry, port)
         rx = telemetry.growth(rdma.RX_PACKETS.name, port)
         tx = telemetry.growth(rdma.TX_PACKETS.name, port)
         if rx is None or tx is None:
             continue
-        judged = True
         if responder >= MIN_EVENTS and responder > MIN_SHARE * rx.total:
             hurt_rx[port] = responder / max(rx.total, 1)
         if requester >= MIN_EVENTS and requester > MIN_SHARE * tx.total:
@@ -41,9 +39,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         _finding(rule, telemetry, fabric, port, toward, sure, hurt_rx, hurt_tx)
         for port, toward, sure in places
     ]
-    return verdict(
-        rule, findings, judged=judged, missing=() if judged else ("RDMA packet counters of a port",)
-    )
+    judged = both_counted(telemetry, rdma.RX_PACKETS, rdma.TX_PACKETS)
+    missing = () if judged else ("RDMA packet counters of a port",)
+    return verdict(rule, findings, judged=judged, missing=missing)
 
 
 def _places(

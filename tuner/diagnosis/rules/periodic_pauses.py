@@ -22,11 +22,15 @@ _MOST: Final = 64  # egresses looked at, those that wait longest
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Look for a period in the pause time of each egress from reading to reading."""
     del fabric
-    paused = telemetry.growth_all(interface.PFC_RX_PAUSE.name)
-    waiting = {e: g for e, g in paused.items() if g.total >= MIN_SECONDS and g.samples > MIN_STEPS}
+    paused = telemetry.growing(interface.PFC_RX_PAUSE.name, MIN_SECONDS)
+    waiting = {e: g for e, g in paused.items() if g.samples > MIN_STEPS}
     longest = sorted(waiting, key=lambda e: (-waiting[e].total, str(e)))[:_MOST]
     findings = []
-    judged = any(growth.samples > MIN_STEPS for growth in paused.values())
+    judged = bool(waiting) or any(
+        (growth := telemetry.growth(interface.PFC_RX_PAUSE.name, slot)) is not None
+        and growth.samples > MIN_STEPS
+        for slot in telemetry.entities(interface.PFC_RX_PAUSE.name)
+    )
     for slot in longest:
         growth = waiting[slot]
         steps = telemetry.rates(interface.PFC_RX_PAUSE.name, slot)

@@ -19,19 +19,14 @@ _SENDER: Final = rdma_errors.RNR_NAK_RX
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find receivers that were not ready; where no receiver counts, the senders that were told."""
-    judged = False
-    senders = []
-    for port in fabric.ports():
-        told = telemetry.growth(_SENDER.name, port)
-        judged = judged or told is not None
-        if told is not None and told.total >= MIN_EVENTS:
-            senders.append(port)
+    told = telemetry.growing(_SENDER.name, MIN_EVENTS)
+    senders = [port for port in fabric.ports() if port in told]
+    short = {port for metric in _RECEIVER for port in telemetry.growing(metric.name)}
     receivers: list[Port] = []
     findings = []
-    for port in fabric.ports():
+    for port in (port for port in fabric.ports() if port in short):
         grown = [(metric, telemetry.growth(metric.name, port)) for metric in _RECEIVER]
         known = [(metric, growth) for metric, growth in grown if growth is not None]
-        judged = judged or bool(known)
         total = sum(growth.total for _, growth in known)
         if total < MIN_EVENTS:
             continue
@@ -73,9 +68,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 explains=[("loss-on-path", cable_of(fabric, p)) for p in senders],
             )
         )
-    return verdict(
-        rule, findings, judged=judged, missing=() if judged else ("RNR counters of a port",)
-    )
+    judged = any(telemetry.counted(metric.name) for metric in (_SENDER, *_RECEIVER))
+    missing = () if judged else ("RNR counters of a port",)
+    return verdict(rule, findings, judged=judged, missing=missing)
 
 
 RULE: Final = Rule(

@@ -23,24 +23,22 @@ _BALANCING: Final = "load_balancing"
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find receivers out of order on a fabric that drops nothing and may spread packets."""
     del fabric
-    received = telemetry.growth_all(rdma.RX_PACKETS.name)
     hurt: dict[Port, Growing] = {}
-    for port, growth in telemetry.growth_all(rdma.OUT_OF_SEQUENCE_RX.name).items():
-        packets = received.get(port)
+    for port, growth in telemetry.growing(rdma.OUT_OF_SEQUENCE_RX.name, MIN_EVENTS).items():
+        packets = telemetry.growth(rdma.RX_PACKETS.name, port)
         least = MIN_SHARE * packets.total if packets is not None else 0.0
-        if isinstance(port, Port) and growth.total >= MIN_EVENTS and growth.total > least:
+        if isinstance(port, Port) and growth.total > least:
             hurt[port] = growth
-    drops = telemetry.growth_all(interface.QUEUE_DROPS.name)
     balancing = telemetry.setting_all(_BALANCING)
     spreading = {e: s for e, s in balancing.items() if str(s.value) in _SPREADING}
     missing = []
-    if not telemetry.growth_all(rdma.OUT_OF_SEQUENCE_RX.name):
+    if not telemetry.counted(rdma.OUT_OF_SEQUENCE_RX.name):
         missing.append("packets out of order of a port")
-    if not drops:
+    if not telemetry.counted(interface.QUEUE_DROPS.name):
         missing.append("drops of switch queues")
     if not balancing:
         missing.append("load balancing of switches")
-    lost = sum(growth.total for growth in drops.values())
+    lost = sum(growth.total for growth in telemetry.growing(interface.QUEUE_DROPS.name).values())
     disorder = sum(growth.total for growth in hurt.values())
     if missing or not hurt or not spreading or lost > FEW_DROPS * disorder:
         return verdict(rule, (), judged=not missing, missing=missing)

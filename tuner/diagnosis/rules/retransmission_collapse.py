@@ -7,7 +7,7 @@ from typing import Final
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Port, display
 from tuner.diagnosis.finding import Verdict
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, both_counted, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_PACKETS: Final = 1000
@@ -19,14 +19,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find responders of which a large share of packets is thrown away."""
     del fabric
     findings = []
-    judged = False
-    for port, received in telemetry.growth_all(rdma.RX_PACKETS.name).items():
+    wasting = {port for metric in _WASTE for port in telemetry.growing(metric.name)}
+    for port in (port for port in telemetry.entities(rdma.RX_PACKETS.name) if port in wasting):
+        received = telemetry.growth(rdma.RX_PACKETS.name, port)
         known = [(m, g) for m in _WASTE if (g := telemetry.growth(m.name, port)) is not None]
-        if not known or not isinstance(port, Port):
+        if received is None or not isinstance(port, Port) or received.total < MIN_PACKETS:
             continue
-        judged = True
         wasted = sum(growth.total for _, growth in known)
-        if received.total < MIN_PACKETS or wasted < WASTED * received.total:
+        if wasted < WASTED * received.total:
             continue
         findings.append(
             found(
@@ -43,6 +43,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 affected=[port],
             )
         )
+    judged = any(both_counted(telemetry, rdma.RX_PACKETS, metric) for metric in _WASTE)
     missing = () if judged else ("packets received, out of order and duplicate of a port",)
     return verdict(rule, findings, judged=judged, missing=missing)
 
