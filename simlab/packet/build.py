@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
+from simlab.packet import profile_layout as profile
 from simlab.packet.build_messages import dependency_words, fill_messages, profile_key
 from simlab.packet.build_ports import fill_ports, fill_switches
 from simlab.packet.limits import check
 from simlab.packet.parameters import CnpMode, CongestionControl, Form, Model, Spread
+from simlab.packet.regions import Entities, divide, number_entities
 from simlab.packet.routing import Routes, build_routes, hashed_paths
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
@@ -77,18 +78,16 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     paths = connection_paths(topology, model, traffic, routes)
     ports = 2 * len(topology.cables)
     slots = len(traffic.connections)
-    entities = 3 * ports + 2 + 2 * slots
-    if entities > at.ENTITY_MASK:
-        raise ConfigInvalid(
-            traffic.name, "size", f"{slots} QPs and {ports} ports exceed {at.ENTITY_MASK} events"
-        )
-    leaves = 1 << max(1, (entities - 1).bit_length())
-    space = _Space(at.TREE + 2 * leaves)
+    regions = divide(topology, model, traffic)
+    entities = number_entities(topology, traffic, regions)
+    space = _Space(at.TREE + 2 * entities.leaves)
+    owners = space.take(entities.leaves)
+    region_at = space.take(regions.count * at.REGION_WORDS)
     first_port = space.take(-(-ports // at.TILE_PORTS) * at.TILE_WORDS)
     switches = space.take(len(topology.switches) * at.SWITCH_WORDS)
     nics = host_ports(topology)
     kinds = sorted({profile_key(topology, model, node, port) for node, port in nics.items()})
-    profiles = {kind: space.take(at.RP_WORDS) for kind in kinds}
+    profiles = {kind: space.take(profile.RP_WORDS) for kind in kinds}
     controls = [model.congestion_at(node) for _, node in kinds]
     tables = [space.take(max(1, len(control.cct))) for control in controls]
     table = space.take(routes.table.size)
@@ -112,7 +111,7 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     watch = space.take(ports)
     pool = space.take(1024 * at.PKT_WORDS)
     s = memory(space.end)
-    floats = at.RP_FLOATS * len(profiles) + at.FLOAT_WORDS * slots
+    floats = profile.RP_FLOATS * len(profiles) + at.FLOAT_WORDS * slots
     f = np.zeros(floats, dtype=np.float64)
     port_handles = np.array([first_port + at.port_offset(port) for port in range(ports)])
     state = State(
@@ -120,8 +119,11 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
         (path_at, path_at + hops + spare), nics,
     )  # fmt: skip
     header = {
-        at.LEAVES: leaves, at.PORT_COUNT: ports, at.FIRST_PORT: first_port, at.FIRST_QP: qps,
-        at.QP_COUNT: slots, at.PACKET_BRK: pool, at.HEAP: heap, at.ROUTES: table,
+        at.LEAVES: entities.leaves, at.ROOTS: entities.roots, at.OWNERS: owners,
+        at.REGION_COUNT: regions.count, at.REGIONS: region_at, at.WINDOW: regions.window,
+        at.EVEN_COUNT: regions.even,
+        at.START_ENTITY: entities.start, at.PORT_COUNT: ports,
+        at.PACKET_BRK: pool, at.HEAP: heap, at.ROUTES: table,
         at.HOST_COUNT: len(topology.hosts), at.FLOWLETS: flowlets, at.SAMPLE_LIST: watch,
         at.SR_WORDS: words, at.START_NEXT: start_at, at.START_END: start_at + 2 * starts,
         at.PACKET_LIMIT: space.end - SLACK_PACKETS * at.PKT_WORDS,
@@ -138,12 +140,10 @@ def build(topology: Topology, model: Model, traffic: Traffic, seed: int) -> Stat
     fill_switches(s, topology, model, first_port, switches)
     for number, (control, cct) in enumerate(zip(controls, tables, strict=True)):
         _fill_profile(state, number, control, cct)
-    counts = _is_count(routes)
-    rows = port_handles[np.where(counts, 0, routes.groups)]
-    s[groups : groups + len(routes.groups)] = np.where(counts, routes.groups, rows)
-    s[table : table + routes.table.size] = (routes.table + groups).ravel()
+    _fill_routes(state, table, groups)
     cursors = _fill_paths(state, path_at)
     _fill_qps(state, traffic, maps, words)
+    _fill_entities(state, entities)
     fill_messages(state, topology, traffic, model, cursors, lists, list_at, start_at)
     reset_tree(s)
     return state
@@ -155,9 +155,14 @@ def _window(model: Model) -> int:
 
 
 def seed_random(s: Ints, seed: int) -> None:
-    """Start the two generators of simlab.packet.events.random from one seed."""
+    """Start the two generators of simlab.packet.events.random from one seed, in every region."""
     s[at.RANDOM_A] = 1 + (seed * 2654435761 + 12345) % 2147483562
     s[at.RANDOM_B] = 1 + (seed * 40503 + 987654321) % 2147483398
+    for region in range(int(s[at.REGION_COUNT])):
+        row = s[at.REGIONS] + region * at.REGION_WORDS
+        a, b = np.random.SeedSequence([seed, region]).generate_state(2).tolist()
+        s[row + at.REGION_RANDOM_A] = 1 + a % 2147483562
+        s[row + at.REGION_RANDOM_B] = 1 + b % 2147483398
 
 
 def host_ports(topology: Topology) -> dict[int, int]:
@@ -197,10 +202,10 @@ _CNP = {
     CnpMode.PER_PORT: at.CNP_PER_PORT,
 }
 _FORM = {
-    Form.OFF: at.OFF,
-    Form.PAPER: at.PAPER,
-    Form.FIRMWARE: at.FIRMWARE,
-    Form.INFINIBAND: at.IB_CCT,
+    Form.OFF: profile.OFF,
+    Form.PAPER: profile.PAPER,
+    Form.FIRMWARE: profile.FIRMWARE,
+    Form.INFINIBAND: profile.IB_CCT,
 }
 _PICK = {
     Spread.ECMP: at.PICK_SPRAY,
@@ -248,36 +253,45 @@ def _fill_profile(state: State, number: int, control: CongestionControl, cct: in
     for index, delay in enumerate(control.cct):
         state.s[cct + index] = round(delay * 256)
     (line, _), row = list(state.profiles.items())[number]
-    floats = number * at.RP_FLOATS
+    floats = number * profile.RP_FLOATS
     values = {
-        at.RP_FORM: _FORM[control.form],
-        at.RP_ALPHA_PERIOD: max(1, ps(p.alpha_period_s)),
-        at.RP_WINDOW: max(1, ps(p.cut_window_s)),
-        at.RP_WINDOW_OFFSET: ps(control.monitor_offset_s),
-        at.RP_TIMER: max(1, ps(p.increase_timer_s)),
-        at.RP_BYTES: 0 if p.byte_counter_bytes is None else round(p.byte_counter_bytes),
-        at.RP_STAGES: p.recovery_stages,
-        at.RP_AI: round(p.ai_bps),
-        at.RP_HAI: round(p.hai_bps),
-        at.RP_MIN: max(1, round(p.min_rate_bps)),
-        at.RP_MAX: round(min(line, p.max_rate_bps or line)),
-        at.RP_FIRST: round(p.first_cnp_rate_bps or 0),
-        at.RP_CLAMP: int(p.clamp_target),
-        at.RP_CLAMP_TIMER: int(p.clamp_target_after_timer),
-        at.RP_FLOAT: floats,
-        at.RP_CCT: cct,
-        at.RP_CCT_LIMIT: max(0, len(control.cct) - 1),
-        at.RP_CCT_INCREASE: control.ccti_increase,
-        at.RP_CCT_MIN: control.ccti_min,
-        at.RP_CCT_TIMER: ps(control.ccti_timer_s),
-        at.RP_HYPER_SCALED: int(control.hyper_scaled),
+        profile.RP_FORM: _FORM[control.form],
+        profile.RP_ALPHA_PERIOD: max(1, ps(p.alpha_period_s)),
+        profile.RP_WINDOW: max(1, ps(p.cut_window_s)),
+        profile.RP_WINDOW_OFFSET: ps(control.monitor_offset_s),
+        profile.RP_TIMER: max(1, ps(p.increase_timer_s)),
+        profile.RP_BYTES: 0 if p.byte_counter_bytes is None else round(p.byte_counter_bytes),
+        profile.RP_STAGES: p.recovery_stages,
+        profile.RP_AI: round(p.ai_bps),
+        profile.RP_HAI: round(p.hai_bps),
+        profile.RP_MIN: max(1, round(p.min_rate_bps)),
+        profile.RP_MAX: round(min(line, p.max_rate_bps or line)),
+        profile.RP_FIRST: round(p.first_cnp_rate_bps or 0),
+        profile.RP_CLAMP: int(p.clamp_target),
+        profile.RP_CLAMP_TIMER: int(p.clamp_target_after_timer),
+        profile.RP_FLOAT: floats,
+        profile.RP_CCT: cct,
+        profile.RP_CCT_LIMIT: max(0, len(control.cct) - 1),
+        profile.RP_CCT_INCREASE: control.ccti_increase,
+        profile.RP_CCT_MIN: control.ccti_min,
+        profile.RP_CCT_TIMER: ps(control.ccti_timer_s),
+        profile.RP_HYPER_SCALED: int(control.hyper_scaled),
     }
     for word, value in values.items():
         state.s[row + word] = value
-    state.f[floats + at.RP_G] = p.g
-    state.f[floats + at.RP_GAIN] = p.cut_gain
-    state.f[floats + at.RP_MIN_DECREASE] = p.min_decrease_ratio
-    state.f[floats + at.RP_ALPHA_START] = p.initial_alpha
+    state.f[floats + profile.RP_G] = p.g
+    state.f[floats + profile.RP_GAIN] = p.cut_gain
+    state.f[floats + profile.RP_MIN_DECREASE] = p.min_decrease_ratio
+    state.f[floats + profile.RP_ALPHA_START] = p.initial_alpha
+
+
+def _fill_routes(state: State, table: int, groups: int) -> None:
+    """Write which group of next hops every (switch, host) has, and the ports of the groups."""
+    s, routes = state.s, state.routes
+    counts = _is_count(routes)
+    rows = state.port_handles[np.where(counts, 0, routes.groups)]
+    s[groups : groups + len(routes.groups)] = np.where(counts, routes.groups, rows)
+    s[table : table + routes.table.size] = (routes.table + groups).ravel()
 
 
 def _fill_paths(state: State, path_at: int) -> list[tuple[int, int]]:
@@ -296,12 +310,10 @@ def _fill_paths(state: State, path_at: int) -> list[tuple[int, int]]:
 
 def _fill_qps(state: State, traffic: Traffic, maps: int, words: int) -> None:
     s = state.s
-    base = 3 * int(s[at.PORT_COUNT]) + 2
     rows = s[state.qps : state.qps + state.qp_slots * at.QP_WORDS].reshape(-1, at.QP_WORDS)
     index = np.arange(state.qp_slots)
     rows[:, at.QP_INDEX] = index
-    rows[:, at.QP_ID] = base + 2 * index
-    rows[:, at.QP_FLOAT] = at.RP_FLOATS * len(state.profiles) + at.FLOAT_WORDS * index
+    rows[:, at.QP_FLOAT] = profile.RP_FLOATS * len(state.profiles) + at.FLOAT_WORDS * index
     s[at.RECYCLE] = int(traffic.flows)
     if words:
         rows[:, at.QP_SACK_MAP] = maps + 2 * words * index
@@ -312,12 +324,36 @@ def _fill_qps(state: State, traffic: Traffic, maps: int, words: int) -> None:
         s[at.QP_FREE] = state.qps
 
 
+def _fill_entities(state: State, entities: Entities) -> None:
+    """Tell ports and QPs their entities, and the event trees what these belong to."""
+    s, handles = state.s, state.port_handles
+    qps = state.qps + at.QP_WORDS * np.arange(state.qp_slots)
+    for of, owners, kind in (
+        (entities.arrival, handles, at.ARRIVAL),
+        (entities.departure, handles, at.DEPARTURE),
+        (entities.pause_timer, handles, at.PAUSE_TIMER),
+        (entities.qp, qps, at.PACE),
+        (entities.qp + 1, qps, at.QP_TIMER),
+        (entities.start, 0, at.START),
+        (entities.start + 1, 0, at.SAMPLE),
+    ):
+        s[s[at.OWNERS] + of] = owners + kind
+    s[handles + at.PORT_ENTITIES] = (
+        entities.arrival
+        | entities.departure << at.ENTITY_BITS
+        | entities.pause_timer << 2 * at.ENTITY_BITS
+    )
+    s[qps + at.QP_ID] = entities.qp
+    for region, first in enumerate(entities.first_qp.tolist()):
+        s[s[at.REGIONS] + region * at.REGION_WORDS + at.REGION_FIRST_QP] = first
+
+
 def reset_tree(s: Ints) -> None:
     """Cancel every event except the first planned start."""
     leaves = int(s[at.LEAVES])
     keys = at.NEVER << at.ENTITY_BITS | np.arange(leaves)
     if s[at.START_NEXT] < s[at.START_END]:
-        entity = 3 * int(s[at.PORT_COUNT])
+        entity = int(s[at.START_ENTITY])
         keys[entity] = int(s[s[at.START_NEXT]]) << at.ENTITY_BITS | entity
     level = keys
     size = leaves

@@ -49,7 +49,7 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             at.PORT_PS_NUM: per_byte.numerator,
             at.PORT_PS_DEN: per_byte.denominator,
             at.PORT_DELAY: round(cable.delay_s * PS),
-            at.PORT_ID: port,
+            at.PORT_NUMBER: port,
             at.PORT_REVERSE: first_port + at.port_offset(port ^ 1),
             at.PORT_ERROR: round(cable.error_rate * at.RANDOM_RANGE),
             at.PORT_TROUBLE: at.LINK_LOSSY if cable.error_rate > 0 else 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simlab.packet.events import free_packet, random, schedule
+from simlab.packet.events import arrival_of, departure_of, free_packet, random, schedule
 from simlab.packet.jit import Ints, jit
 from simlab.packet.layout import (
     CE,
@@ -27,13 +27,11 @@ from simlab.packet.layout import (
     PKT_NEXT_TIME,
     PKT_QP,
     PORT_BUSY_UNTIL,
-    PORT_COUNT,
     PORT_CREDIT,
     PORT_CREDIT_SINCE,
     PORT_CREDIT_WAIT,
     PORT_DELAY,
     PORT_GROUPS,
-    PORT_ID,
     PORT_LINK_HEAD,
     PORT_LINK_TAIL,
     PORT_PAUSED,
@@ -275,7 +273,7 @@ def send(s: Ints, port: int, packet: int, now: int) -> None:
     s[packet + PKT_NEXT] = 0
     if s[port + PORT_LINK_HEAD] == 0:
         s[port + PORT_LINK_HEAD] = packet
-        schedule(s, s[port + PORT_ID], arrival)
+        schedule(s, arrival_of(s, port), arrival)
     else:
         last = s[port + PORT_LINK_TAIL]
         s[last + PKT_NEXT] = packet
@@ -287,4 +285,4 @@ def send(s: Ints, port: int, packet: int, now: int) -> None:
             s[port + PORT_WAIT_SINCE] = done
         elif s[port + PORT_TX_SCHEDULED] == 0:
             s[port + PORT_TX_SCHEDULED] = 1
-            schedule(s, s[PORT_COUNT] + s[port + PORT_ID], done)
+            schedule(s, departure_of(s, port), done)

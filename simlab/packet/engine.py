@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from simlab.packet.egress import credit_received, drop, flush, return_credit, transmit
-from simlab.packet.events import free_packet, port_row, random, schedule
+from simlab.packet.events import free_packet, random, schedule
 from simlab.packet.jit import Ints, Reals, entry, floats, ints, jit
 from simlab.packet.layout import (
     ALL_DONE,
+    ARRIVAL,
     CNP,
     CREDIT,
     DATA,
+    DEPARTURE,
     DONE_MESSAGES,
+    DONE_TIME,
     ENTITY_BITS,
     ENTITY_MASK,
+    EVEN_COUNT,
     EVENTS,
-    FIRST_QP,
+    FORWARD,
     GROUP_WORDS,
     GROW_PACKETS,
     GROW_QPS,
@@ -25,8 +29,12 @@ from simlab.packet.layout import (
     MESSAGE_COUNT,
     NEVER,
     NOW,
+    OWNER_KIND,
+    OWNERS,
+    PACE,
     PACKET_BRK,
     PACKET_LIMIT,
+    PAUSE_TIMER,
     PAUSED_FOR_BUDGET,
     PFC,
     PKT_AUX,
@@ -35,7 +43,6 @@ from simlab.packet.layout import (
     PKT_NEXT_TIME,
     PKT_QP,
     PORT_BUSY_UNTIL,
-    PORT_COUNT,
     PORT_ERROR,
     PORT_GROUPS,
     PORT_LARGEST,
@@ -48,19 +55,30 @@ from simlab.packet.layout import (
     PORT_TX_SCHEDULED,
     PRIORITY_SHIFT,
     QP_ALIVE,
-    QP_WORDS,
+    QP_TIMER,
+    RANDOM_A,
+    RANDOM_B,
     REACHED,
     RECYCLE,
+    REGION_COUNT,
+    REGION_FIRST_QP,
+    REGION_RANDOM_A,
+    REGION_RANDOM_B,
+    REGION_WORDS,
+    REGIONS,
+    ROOTS,
     SAMPLE_AT,
     SAMPLE_COUNT,
     SAMPLE_END,
     SAMPLE_LIST,
     SAMPLE_PERIOD,
     SIZE_MASK,
+    START,
     STOP_WHEN_DONE,
     STORMED,
     TRACE_FULL,
     TREE,
+    WINDOW,
 )
 from simlab.packet.lookahead import CACHED_LEVELS, look_ahead, tree_depth
 from simlab.packet.pause import kick, pause_received, pause_timer
@@ -147,12 +165,9 @@ def sample(s: Ints, trace: Ints) -> None:
 
 
 @jit
-def rare(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
-    """Process a pause timer, a start or a sample; return minus a status, 0 if all is well."""
-    ports = s[PORT_COUNT]
-    if entity < 3 * ports:
-        pause_timer(s, port_row(s, entity - 2 * ports), now)
-    elif entity == 3 * ports:
+def rare(s: Ints, f: Reals, trace: Ints, kind: int, entity: int, now: int) -> int:
+    """Process a start or a sample of the queues; return minus a status, 0 if all is well."""
+    if kind == START:
         if not start_due(s, f, entity, now):
             return -GROW_QPS
     else:
@@ -166,46 +181,44 @@ def rare(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
 @jit
 def process(s: Ints, f: Reals, trace: Ints, entity: int, now: int) -> int:
     """Process one event; return the port that may now send, 0 for none, or minus a status."""
-    ports = s[PORT_COUNT]
-    if entity < ports:
-        return arrive(s, f, port_row(s, entity), entity, now)
-    if entity < 2 * ports:
+    owner = s[s[OWNERS] + entity]
+    kind = owner & OWNER_KIND
+    row = owner - kind
+    if kind == ARRIVAL:
+        return arrive(s, f, row, entity, now)
+    if kind == DEPARTURE:
         schedule(s, entity, NEVER)
-        port = port_row(s, entity - ports)
-        s[port + PORT_TX_SCHEDULED] = 0
-        if s[port + PORT_TROUBLE] & STORMED != 0:
-            flush(s, port, now)
-        return port
-    number = entity - 3 * ports - 2
-    if number < 0:
-        return rare(s, f, trace, entity, now)
-    schedule(s, entity, NEVER)
-    qp = s[FIRST_QP] + (number >> 1) * QP_WORDS
-    if number & 1 == 0:
-        return make_ready(s, qp)
-    qp_timer(s, f, qp, now)
-    return 0
+        s[row + PORT_TX_SCHEDULED] = 0
+        if s[row + PORT_TROUBLE] & STORMED != 0:
+            flush(s, row, now)
+        return row
+    if kind == PACE:
+        schedule(s, entity, NEVER)
+        return make_ready(s, row)
+    if kind == QP_TIMER:
+        schedule(s, entity, NEVER)
+        qp_timer(s, f, row, now)
+        return 0
+    if kind == PAUSE_TIMER:
+        pause_timer(s, row, now)
+        return 0
+    return rare(s, f, trace, kind, entity, now)
 
 
-@entry
-def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> int:
-    """Process events up to and including `until` (ps); return REACHED or why it stopped early.
+@jit
+def run_tree(s: Ints, f: Reals, trace: Ints, root: int, bound: int, budget: int, depth: int) -> int:
+    """Process the events of one tree that are before key `bound`; return as `run` does.
 
-    `budget` is the most events to process in this call, for progress and interruption.
+    `depth` is that of the only tree, in which it is worth to look ahead; 0 for one of several.
     """
-    s = ints(state)
-    f = floats(reals)
-    trace = ints(samples)
     status = REACHED
     events = 0
     now = s[NOW]
-    depth = tree_depth(s)
     deep = depth > CACHED_LEVELS
+    stop = depth > 0 and s[STOP_WHEN_DONE] != 0
     while True:
-        key = s[TREE + 1]
-        time = key >> ENTITY_BITS
-        if time > until:
-            now = until
+        key = s[TREE + root]
+        if key >= bound:
             break
         if events >= budget:
             status = PAUSED_FOR_BUDGET
@@ -213,7 +226,7 @@ def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> in
         if s[PACKET_BRK] > s[PACKET_LIMIT]:
             status = GROW_PACKETS
             break
-        now = time
+        now = key >> ENTITY_BITS
         port = process(s, f, trace, key & ENTITY_MASK, now)
         if port < 0:
             status = -port
@@ -226,9 +239,125 @@ def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> in
                 kick(s, port, now)
         if deep:
             look_ahead(s, key & ENTITY_MASK, depth)
-        if s[DONE_MESSAGES] >= s[MESSAGE_COUNT] and s[STOP_WHEN_DONE] != 0:
+        if stop and s[DONE_MESSAGES] >= s[MESSAGE_COUNT]:
             status = ALL_DONE
             break
     s[NOW] = now
     s[EVENTS] += events
+    return status
+
+
+@jit
+def run_region(s: Ints, f: Reals, trace: Ints, index: int, bound: int) -> int:
+    """Process the events of one region before key `bound`, with its own random numbers."""
+    region = s[REGIONS] + index * REGION_WORDS
+    s[RANDOM_A] = s[region + REGION_RANDOM_A]
+    s[RANDOM_B] = s[region + REGION_RANDOM_B]
+    status = run_tree(s, f, trace, s[ROOTS] + index, bound, NEVER, 0)
+    s[region + REGION_RANDOM_A] = s[RANDOM_A]
+    s[region + REGION_RANDOM_B] = s[RANDOM_B]
+    return status
+
+
+@jit
+def run_regions(
+    s: Ints, f: Reals, trace: Ints, begin: int, end: int, time: int, common: bool
+) -> int:
+    """Process the events of regions begin .. end-1 before `time`; with `common` ports' at it, too.
+
+    Every other call goes through them backwards: the last ones are still in the caches.
+    """
+    for step in range(end - begin):
+        index = begin + step if s[FORWARD] != 0 else end - 1 - step
+        bound = time << ENTITY_BITS
+        if common:  # ports come before common events, which come before QPs
+            bound += s[s[REGIONS] + index * REGION_WORDS + REGION_FIRST_QP]
+        if s[TREE + s[ROOTS] + index] < bound:
+            status = run_region(s, f, trace, index, bound)
+            if status != REACHED:
+                return status
+    return REACHED
+
+
+@jit
+def common_time(s: Ints) -> int:
+    """Return the time of the next event that is of no region."""
+    return s[TREE + s[ROOTS] + s[REGION_COUNT]] >> ENTITY_BITS
+
+
+@jit
+def soonest(s: Ints) -> int:
+    """Return the time of the next event of all."""
+    key = s[TREE + s[ROOTS]]
+    for index in range(1, s[REGION_COUNT] + 1):
+        key = min(key, s[TREE + s[ROOTS] + index])
+    return key >> ENTITY_BITS
+
+
+@jit
+def why_stop(s: Ints, last: int) -> int:
+    """Return ALL_DONE, PAUSED_FOR_BUDGET from event `last` on, or REACHED to go on."""
+    if s[STOP_WHEN_DONE] != 0 and s[DONE_MESSAGES] >= s[MESSAGE_COUNT]:
+        return ALL_DONE
+    return PAUSED_FOR_BUDGET if s[EVENTS] >= last else REACHED
+
+
+@jit
+def run_fabric(s: Ints, f: Reals, trace: Ints, until: int, budget: int) -> int:
+    """Process the events of a fabric of several regions; see simlab.packet.regions.
+
+    Even regions have all events before `even` behind them, odd ones those before `odd`. What an odd
+    region sends from then on arrives after `odd` + WINDOW: so far the even ones may go, and the
+    other way round. All are at the same time when common events happen and when it returns, unless
+    the pool of packets must grow.
+    """
+    last = s[EVENTS] + budget
+    goal = until + 1
+    even = odd = -1
+    status = REACHED
+    while soonest(s) < goal:
+        even = max(even, soonest(s) - 1)
+        odd = max(odd, soonest(s) - 1)
+        common = common_time(s)
+        nearest = min(goal, common)
+        if even == odd == common:
+            bound = (common + 1) << ENTITY_BITS
+            stop = run_tree(s, f, trace, s[ROOTS] + s[REGION_COUNT], bound, NEVER, 0)
+        elif even <= odd:
+            even = min(odd + s[WINDOW], nearest)
+            s[FORWARD] = 1 - s[FORWARD]
+            stop = run_regions(s, f, trace, 0, s[EVEN_COUNT], even, even == common < goal)
+            if s[EVEN_COUNT] == s[REGION_COUNT]:
+                odd = even
+        else:
+            odd = min(even + s[WINDOW], nearest)
+            first = s[EVEN_COUNT]
+            stop = run_regions(s, f, trace, first, s[REGION_COUNT], odd, odd == common < goal)
+        if stop != REACHED:
+            return stop
+        if status == REACHED:
+            status = why_stop(s, last)
+            if status != REACHED:
+                goal = max(even, odd)
+    s[NOW] = s[DONE_TIME] if status == ALL_DONE else goal - 1
+    return status
+
+
+@entry
+def run(state: Ints, reals: Reals, samples: Ints, until: int, budget: int) -> int:
+    """Process events up to and including `until` (ps); return REACHED or why it stopped early.
+
+    `budget` is the most events to process in this call, for progress and interruption; several
+    regions look at it once a window.
+    """
+    s = ints(state)
+    f = floats(reals)
+    trace = ints(samples)
+    if s[REGION_COUNT] > 1:
+        status = run_fabric(s, f, trace, until, budget)
+    else:
+        bound = (until + 1) << ENTITY_BITS
+        status = run_tree(s, f, trace, s[ROOTS], bound, budget, tree_depth(s))
+        if status == REACHED:
+            s[NOW] = until
     return status

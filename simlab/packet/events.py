@@ -10,7 +10,7 @@ from __future__ import annotations
 from simlab.packet.jit import Ints, entry, ints, jit
 from simlab.packet.layout import (
     ENTITY_BITS,
-    FIRST_PORT,
+    ENTITY_MASK,
     LEAVES,
     NEVER,
     PACKET_BRK,
@@ -18,19 +18,30 @@ from simlab.packet.layout import (
     PACKETS_ALIVE,
     PKT_NEXT,
     PKT_WORDS,
+    PORT_ENTITIES,
     RANDOM_A,
     RANDOM_B,
+    ROOTS,
     TREE,
-    port_offset,
 )
-
-offset_of = jit(port_offset)
 
 
 @jit
-def port_row(s: Ints, number: int) -> int:
-    """Return the handle of a directed port."""
-    return s[FIRST_PORT] + offset_of(number)
+def arrival_of(s: Ints, port: int) -> int:
+    """Return the entity of the first arrival on the port's link."""
+    return s[port + PORT_ENTITIES] & ENTITY_MASK
+
+
+@jit
+def departure_of(s: Ints, port: int) -> int:
+    """Return the entity of the moment when the port may send again."""
+    return s[port + PORT_ENTITIES] >> ENTITY_BITS & ENTITY_MASK
+
+
+@jit
+def pause_timer_of(s: Ints, port: int) -> int:
+    """Return the entity of the port's pause timer."""
+    return s[port + PORT_ENTITIES] >> 2 * ENTITY_BITS
 
 
 @jit
@@ -39,7 +50,8 @@ def schedule(s: Ints, entity: int, time: int) -> None:
     key = time << ENTITY_BITS | entity
     node = s[LEAVES] + entity
     s[TREE + node] = key
-    while node > 1:
+    below = 2 * s[ROOTS]
+    while node >= below:
         other = s[TREE + (node ^ 1)]
         key = min(other, key)
         node >>= 1

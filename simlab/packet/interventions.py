@@ -115,7 +115,7 @@ def _host(sim: Simulation, event: Intervention) -> None:
         sim.poke(group + at.GROUP_REFRESH, NEVER)
         sim.xon(group)
     else:
-        entity = 2 * sim.word(at.PORT_COUNT) + sim.word(row + at.PORT_ID)
+        entity = sim.word(row + at.PORT_ENTITIES) >> 2 * at.ENTITY_BITS
         sim.call(plan, entity, sim.word(at.NOW))
 
 

@@ -35,7 +35,7 @@ def _cache_folder() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         text = path.read_bytes()
-        if b"@jit" in text or b"@entry" in text or path.name == "layout.py":
+        if b"@jit" in text or b"@entry" in text or path.name.endswith("layout.py"):
             digest.update(text)
     base = os.environ.get("NUMBA_CACHE_DIR") or str(Path.home() / ".cache/fabric-tuner/numba")
     return str(Path(base) / digest.hexdigest()[:16])

@@ -10,6 +10,7 @@ Time is integer picoseconds, sizes are bytes on the wire, rates are bit/s.
 from __future__ import annotations
 
 # Event key = time << ENTITY_BITS | entity: ties break by entity, results never depend on the queue.
+# An entity is what has at most one event pending; simlab.packet.regions numbers them.
 ENTITY_BITS = 18
 ENTITY_MASK = (1 << ENTITY_BITS) - 1
 NEVER = (1 << (62 - ENTITY_BITS)) - 1  # 17.6 s in ps: the longest simulated time
@@ -18,11 +19,11 @@ RATIO_ONE = 1 << 16  # fixed point of buffer alphas
 
 # --- Header ---
 NOW = 1
-LEAVES = 2  # leaves of the tournament tree, a power of two
+LEAVES = 2  # leaves of all event trees, a power of two
 PORT_COUNT = 3
-FIRST_PORT = 4
-FIRST_QP = 5
-QP_COUNT = 6
+OWNERS = 4  # per entity: the handle of its port or QP, and its kind of event
+ROOTS = 5  # trees, a power of two, and the node of the first one's root
+REGION_COUNT = 6  # 1: one tree has all events
 PACKET_FREE = 7
 PACKET_BRK = 8  # end of the pool in use
 PACKET_LIMIT = 9  # the pool must grow when PACKET_BRK passes this
@@ -75,13 +76,18 @@ STATUS = 55
 PACKETS_ALIVE = 56
 RECEIVE_LIMITED = 57  # a host may run short of receive requests
 CNP_SENT_TOTAL = 58
+REGIONS = 59
 WINDOW_PACKETS = 60
 HURRY = 61  # a rate increase shortens the gap that is running (reference simulators: no)
 RECYCLE = 62  # a QP slot is free again when its flow is done
-HEADER_WORDS = 64
+DONE_TIME = 63  # of the last acknowledgement
+WINDOW = 64  # ps that regions may run apart
+EVEN_COUNT = 66  # regions 0 .. EVEN_COUNT-1 have cables to the others only, unless that is all
+FORWARD = 67
+START_ENTITY = 65  # planned and delayed posts; behind it the sampling of queues
 
 # highest set bit of a 9-bit queue mask
-HIGHEST_BIT = 64
+HIGHEST_BIT = 80
 TREE = HIGHEST_BIT + 512
 
 # CNP_MODE
@@ -94,6 +100,16 @@ PICK_SPRAY, PICK_FLOWLET, PICK_LEAST_QUEUE = range(3)
 
 # return codes of run()
 REACHED, GROW_PACKETS, GROW_QPS, PAUSED_FOR_BUDGET, ALL_DONE, TRACE_FULL = range(6)
+
+# An owner is a handle, which is a multiple of 16, and one of these.
+ARRIVAL, DEPARTURE, PAUSE_TIMER, PACE, QP_TIMER, START, SAMPLE = range(1, 8)
+OWNER_KIND = 15
+
+# --- Region: events of nodes that run together, see simlab.packet.regions ---
+REGION_FIRST_QP = 0  # its first entity of a QP: ports come before common events, QPs behind
+REGION_RANDOM_A = 1
+REGION_RANDOM_B = 2
+REGION_WORDS = 4
 
 # --- Directed port: the egress side at one node, with its link ---
 # 32 ports are a tile. Lane k of all its ports lies together, 16 words (two cache lines, fetched as
@@ -110,7 +126,7 @@ PORT_PAUSED = 4  # same bits
 PORT_TX_SCHEDULED = 5
 PORT_PS_BYTE = 6  # ps per byte; -1: the fraction NUM / DEN with its remainder carried
 PORT_DELAY = 7
-PORT_ID = 8
+PORT_ENTITIES = 8  # first arrival of its link, end of sending, pause timer: ENTITY_BITS each
 PORT_REVERSE = 9
 PORT_SWITCH = 10  # switch row of the node that owns this port, 0 for a host
 PORT_TX_PACKETS = 11
@@ -146,6 +162,7 @@ PORT_RECEIVE_INTERVAL = 3 * LANE + 7  # host: ps per further receive request; 0:
 PORT_RECEIVE_REQUESTS = 3 * LANE + 8  # host: posted at the start
 PORT_SILENT = 3 * LANE + 9  # host: sends no CNPs
 PORT_LARGEST = 3 * LANE + 10  # bytes of the largest frame that the far end takes in
+PORT_NUMBER = 3 * LANE + 11
 PORT_PAUSE_END = 4 * LANE  # 8: when the received pause expires; NEVER: until resume
 PORT_PAUSE_SINCE = 4 * LANE + 8  # 8
 PORT_PAUSE_TIME = 5 * LANE  # 8: accumulated ps
@@ -348,34 +365,6 @@ IDLE, PACING, READY = range(3)
 
 FLOAT_ALPHA = 0
 FLOAT_WORDS = 2
-
-# --- Reaction-point profile (integers; its floats are at RP_FLOAT in f) ---
-RP_FORM = 0
-RP_ALPHA_PERIOD = 1
-RP_WINDOW = 2
-RP_WINDOW_OFFSET = 3  # the reference's monitor runs 1 ns after the alpha timer
-RP_TIMER = 4
-RP_BYTES = 5
-RP_STAGES = 6
-RP_AI = 7
-RP_HAI = 8
-RP_MIN = 9
-RP_MAX = 10
-RP_FIRST = 11
-RP_CLAMP = 12
-RP_CLAMP_TIMER = 13
-RP_FLOAT = 14
-RP_CCT = 15  # IB: delay table in 1/256 of the packet time
-RP_CCT_LIMIT = 16
-RP_CCT_INCREASE = 17
-RP_CCT_MIN = 18
-RP_CCT_TIMER = 19
-RP_HYPER_SCALED = 20
-RP_WORDS = 24
-
-RP_G, RP_GAIN, RP_MIN_DECREASE, RP_ALPHA_START, RP_FLOATS = range(5)
-
-OFF, PAPER, FIRMWARE, IB_CCT = range(4)
 
 # --- Message: `REPEAT` equal sends on one QP, posted as their predecessors arrive ---
 # What every repeat touches is in the first three lines, short lists of dependencies among them.

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from collectors.model.errors import ConfigInvalid
+from simlab.packet.layout import ENTITY_MASK
 from simlab.packet.parameters import Model, SwitchModel
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
@@ -118,6 +119,10 @@ def check_topology(topology: Topology) -> None:
 def check_traffic(topology: Topology, traffic: Traffic) -> None:
     """Raise ConfigInvalid where a connection or message does not fit the fabric."""
     hosts = set(topology.hosts)
+    ports, pairs = 2 * len(topology.cables), len(traffic.connections)
+    if 3 * ports + 2 + 2 * pairs > ENTITY_MASK:
+        what = f"{pairs} queue pairs and {ports} ports exceed {ENTITY_MASK} events"
+        raise ConfigInvalid(traffic.name, "size", what)
     for one in traffic.connections:
         for node in (one.src, one.dst):
             if node not in hosts:

@@ -8,20 +8,22 @@ what the event will touch beyond that. Nothing here changes a result.
 
 from __future__ import annotations
 
-from simlab.packet.events import port_row
 from simlab.packet.jit import Ints, fetch_ahead, jit
 from simlab.packet.layout import (
+    ARRIVAL,
     DATA,
+    DEPARTURE,
     ENTITY_MASK,
-    FIRST_QP,
     GROUP_WORDS,
     HIGHEST_BIT,
     KIND_MASK,
     LEAVES,
+    OWNER_KIND,
+    OWNERS,
+    PACE,
     PKT_CURSOR,
     PKT_INFO,
     PKT_QP,
-    PORT_COUNT,
     PORT_GROUPS,
     PORT_LINK_HEAD,
     PORT_QP_LIST,
@@ -34,7 +36,7 @@ from simlab.packet.layout import (
     QP_MESSAGE,
     QP_PORT,
     QP_SHIFT,
-    QP_WORDS,
+    QP_TIMER,
     QUEUE_WORDS,
     TREE,
 )
@@ -47,14 +49,13 @@ ROW_LEVEL, POINTED_LEVEL, TOUCHED_LEVEL = 12, 9, 4
 @jit
 def fetch_row(s: Ints, key: int) -> None:
     """Fetch the row of an event that is far away: a port's or a queue pair's."""
-    entity = key & ENTITY_MASK
-    ports = s[PORT_COUNT]
-    if entity < 2 * ports:
-        row = port_row(s, entity if entity < ports else entity - ports)
+    owner = s[s[OWNERS] + (key & ENTITY_MASK)]
+    kind = owner & OWNER_KIND
+    row = owner - kind
+    if kind in (ARRIVAL, DEPARTURE):
         fetch_ahead(s, row)
         fetch_ahead(s, row + 8)
-    elif entity >= 3 * ports + 2:
-        row = s[FIRST_QP] + ((entity - 3 * ports - 2) >> 1) * QP_WORDS
+    elif kind in (PACE, QP_TIMER):
         fetch_ahead(s, row)
         fetch_ahead(s, row + 8)
         fetch_ahead(s, row + 16)
@@ -63,23 +64,21 @@ def fetch_row(s: Ints, key: int) -> None:
 @jit
 def fetch_pointed(s: Ints, key: int) -> None:
     """Fetch what the row of an event points to: the packet, the far end, queues, the message."""
-    entity = key & ENTITY_MASK
-    ports = s[PORT_COUNT]
-    if entity < ports:
-        row = port_row(s, entity)
+    owner = s[s[OWNERS] + (key & ENTITY_MASK)]
+    kind = owner & OWNER_KIND
+    row = owner - kind
+    if kind == ARRIVAL:
         fetch_ahead(s, s[row + PORT_LINK_HEAD])
         fetch_ahead(s, s[row + PORT_REVERSE])
         fetch_ahead(s, s[row + PORT_REVERSE] + 8)
-    elif entity < 2 * ports:
-        row = port_row(s, entity - ports)
+    elif kind == DEPARTURE:
         queues = s[row + PORT_READY] & 511
         if queues != 0:
             fetch_ahead(s, row + PORT_QUEUES + s[HIGHEST_BIT + queues] * QUEUE_WORDS)
         waiting = s[row + PORT_READY] >> QP_SHIFT
         if waiting != 0:
             fetch_ahead(s, row + PORT_QP_LIST + 2 * s[HIGHEST_BIT + waiting])
-    elif entity >= 3 * ports + 2:
-        row = s[FIRST_QP] + ((entity - 3 * ports - 2) >> 1) * QP_WORDS
+    elif kind in (PACE, QP_TIMER):
         fetch_ahead(s, s[row + QP_PORT])
         fetch_ahead(s, s[row + QP_PORT] + 8)
         fetch_ahead(s, s[row + QP_PORT] + PORT_QP_LIST + 2 * (s[row + QP_CLASS] & 7))
@@ -89,10 +88,10 @@ def fetch_pointed(s: Ints, key: int) -> None:
 @jit
 def fetch_touched(s: Ints, key: int) -> None:
     """Fetch what an event will touch beyond that: next hop, priority group, QP, queued packet."""
-    entity = key & ENTITY_MASK
-    ports = s[PORT_COUNT]
-    if entity < ports:
-        row = port_row(s, entity)
+    owner = s[s[OWNERS] + (key & ENTITY_MASK)]
+    kind = owner & OWNER_KIND
+    row = owner - kind
+    if kind == ARRIVAL:
         packet = s[row + PORT_LINK_HEAD]
         came = s[row + PORT_REVERSE]
         bit = s[packet + PKT_INFO] >> PRIORITY_SHIFT & 7
@@ -110,8 +109,7 @@ def fetch_touched(s: Ints, key: int) -> None:
         else:
             fetch_ahead(s, s[packet + PKT_QP])
             fetch_ahead(s, s[packet + PKT_QP] + 8)
-    elif entity < 2 * ports:
-        row = port_row(s, entity - ports)
+    elif kind == DEPARTURE:
         queues = s[row + PORT_READY] & 511
         if queues != 0:
             fetch_ahead(s, s[row + PORT_QUEUES + s[HIGHEST_BIT + queues] * QUEUE_WORDS])

@@ -7,7 +7,13 @@ then its own headroom. Above the threshold the upstream port is paused.
 
 from __future__ import annotations
 
-from simlab.packet.events import event_time, new_packet, schedule
+from simlab.packet.events import (
+    departure_of,
+    event_time,
+    new_packet,
+    pause_timer_of,
+    schedule,
+)
 from simlab.packet.jit import Ints, entry, ints, jit
 from simlab.packet.layout import (
     CONTROL,
@@ -41,10 +47,8 @@ from simlab.packet.layout import (
     PKT_INFO,
     PKT_NEXT,
     PORT_BUSY_UNTIL,
-    PORT_COUNT,
     PORT_DRAIN_NUM,
     PORT_GROUPS,
-    PORT_ID,
     PORT_PAUSE_END,
     PORT_PAUSE_EPISODES,
     PORT_PAUSE_PS,
@@ -85,7 +89,7 @@ def kick(s: Ints, port: int, now: int) -> None:
     """Let an idle port look at its queues again, at once or when it is done sending."""
     if s[port + PORT_TX_SCHEDULED] == 0:
         s[port + PORT_TX_SCHEDULED] = 1
-        schedule(s, s[PORT_COUNT] + s[port + PORT_ID], max(now, s[port + PORT_BUSY_UNTIL]))
+        schedule(s, departure_of(s, port), max(now, s[port + PORT_BUSY_UNTIL]))
 
 
 @jit
@@ -143,7 +147,7 @@ def send_xon(s: Ints, group: int, now: int) -> None:
 @jit
 def arm(s: Ints, port: int, time: int) -> None:
     """Have the port's pause timer fire no later than `time`."""
-    entity = 2 * s[PORT_COUNT] + s[port + PORT_ID]
+    entity = pause_timer_of(s, port)
     if time < event_time(s, entity):
         schedule(s, entity, time)
 
@@ -283,7 +287,7 @@ def pause_timer(s: Ints, port: int, now: int) -> None:
         if s[group + GROUP_XOFF_SENT] != 0:
             again = min(again, s[group + GROUP_REFRESH])
         again = min(again, s[port + PORT_PAUSE_END + priority], s[port + PORT_WATCH_END + priority])
-    schedule(s, 2 * s[PORT_COUNT] + s[port + PORT_ID], again)
+    schedule(s, pause_timer_of(s, port), again)
 
 
 @jit

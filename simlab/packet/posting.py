@@ -24,10 +24,10 @@ from simlab.packet.layout import (
     MSG_START,
     MSG_SUCCS,
     NEVER,
-    PORT_COUNT,
     QP_END,
     QP_POSTING,
     START_END,
+    START_ENTITY,
     START_NEXT,
 )
 from simlab.packet.sender import wake
@@ -140,4 +140,4 @@ def delivered(s: Ints, message: int, now: int) -> None:
             else:
                 for _ in range(more):
                     heap_push(s, now + delay, waiting)
-                schedule(s, 3 * s[PORT_COUNT], next_start(s))
+                schedule(s, s[START_ENTITY], next_start(s))

@@ -13,12 +13,9 @@ from simlab.packet.jit import Ints, Reals, jit
 from simlab.packet.layout import (
     FLOAT_ALPHA,
     HURRY,
-    IB_CCT,
     MTU_WIRE,
     NEVER,
-    OFF,
     PACING,
-    PAPER,
     QP_ALPHA_CNP,
     QP_ALPHA_ORIGIN,
     QP_ALPHA_TICKS,
@@ -46,6 +43,12 @@ from simlab.packet.layout import (
     QP_STATE,
     QP_TARGET,
     QP_TIMER_AT,
+    TRUNCATE_NS,
+)
+from simlab.packet.profile_layout import (
+    IB_CCT,
+    OFF,
+    PAPER,
     RP_AI,
     RP_ALPHA_PERIOD,
     RP_ALPHA_START,
@@ -71,7 +74,6 @@ from simlab.packet.layout import (
     RP_TIMER,
     RP_WINDOW,
     RP_WINDOW_OFFSET,
-    TRUNCATE_NS,
 )
 
 PS_BITS = 8 * 10**12  # ps per second x bits per byte

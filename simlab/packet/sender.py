@@ -9,6 +9,7 @@ from simlab.packet.layout import (
     CNP_FLAG,
     DATA,
     DONE_MESSAGES,
+    DONE_TIME,
     ECT,
     HIGHEST_BIT,
     IDLE,
@@ -73,10 +74,10 @@ from simlab.packet.layout import (
     RETRY_LIMIT,
     RNR,
     RNR_DELAY,
-    RP_BYTES,
     RTO,
     SELECTIVE,
 )
+from simlab.packet.profile_layout import RP_BYTES
 from simlab.packet.reaction import arm_qp, bytes_sent, notified, pacing_gap, reaction_timer
 
 
@@ -298,6 +299,7 @@ def finish_messages(s: Ints, qp: int, psn: int, now: int) -> None:
             break
         s[message + MSG_ACKED_TIME] = now
         s[DONE_MESSAGES] += 1
+        s[DONE_TIME] = max(s[DONE_TIME], now)
         if s[message + MSG_NEXT] == 0:
             break
         message = s[message + MSG_NEXT]

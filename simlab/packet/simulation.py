@@ -161,7 +161,7 @@ class Simulation:
             (at.SAMPLE_END, len(trace)),
         ):  # fmt: skip
             self._s[word] = value
-        plan(self._s, 3 * int(self._s[at.PORT_COUNT]) + 1, int(self._s[at.NOW]))
+        plan(self._s, int(self._s[at.START_ENTITY]) + 1, int(self._s[at.NOW]))
 
     def samples(self) -> Ints:
         """Return the samples so far, one row a time, one column a watched queue, in bytes."""
@@ -199,9 +199,10 @@ class Simulation:
             while True:
                 status = run(self._s, self._f, self.trace, until, BUDGET)
                 self.wall_s = wall_before + clock.perf_counter() - began
-                if status == at.GROW_PACKETS:
+                if status == at.GROW_PACKETS:  # perhaps in the middle of a window
                     self._grow_packets()
-                elif status in (at.REACHED, at.ALL_DONE, at.TRACE_FULL):
+                    continue
+                if status in (at.REACHED, at.ALL_DONE, at.TRACE_FULL):
                     break
                 if progress is not None:
                     progress(Progress(self.now_s, until_s, self.events, self.wall_s))

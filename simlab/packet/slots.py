@@ -64,10 +64,6 @@ from simlab.packet.layout import (
     QP_UNACKED,
     QP_WINDOW,
     QP_WORDS,
-    RP_ALPHA_START,
-    RP_BYTES,
-    RP_FLOAT,
-    RP_MAX,
     SELECTIVE,
     SR_WORDS,
     START_END,
@@ -75,6 +71,7 @@ from simlab.packet.layout import (
     WINDOW_PACKETS,
 )
 from simlab.packet.posting import heap_pop, next_start, post
+from simlab.packet.profile_layout import RP_ALPHA_START, RP_BYTES, RP_FLOAT, RP_MAX
 from simlab.packet.reaction import set_rate
 
 LONG_AGO = -(10**15)

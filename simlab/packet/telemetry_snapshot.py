@@ -75,8 +75,8 @@ def snapshot(sim: Simulation, when: Instant) -> Snapshot:
     rows = port_rows(sim)
     live = qp_rows(sim)
     live = live[live[:, at.QP_PORT] > 0]
-    sender = sim.s[live[:, at.QP_PORT] + at.PORT_ID]
-    receiver = sim.s[live[:, at.QP_RX_PORT] + at.PORT_ID]
+    sender = sim.s[live[:, at.QP_PORT] + at.PORT_NUMBER]
+    receiver = sim.s[live[:, at.QP_RX_PORT] + at.PORT_NUMBER]
     sums: Ints = rows[:, at.PORT_SUMS : at.PORT_SUMS + len(at.QP_STATS)]
     for index, word in enumerate(at.QP_STATS):
         ports = sender if index < at.QP_STATS_REQUESTER else receiver

@@ -88,8 +88,8 @@ def scale(report: Report) -> None:
     report.check(
         "CPU per link packet, 1,024 hosts over 16 with the same share of local traffic",
         many[0] / alike[0], 2.0, "<=", "x", ours=many[0], reference=alike[0],
-        why="the working set leaves the second-level cache and the first-level TLB; packed rows "
-        "and fetching ahead hide about half of it",
+        why="the working set leaves the second-level cache; regions that run apart for a window "
+        "fetch it once for many events",
     )  # fmt: skip
     report.check(
         "CPU per data packet delivered, 1,024 hosts over 16 in three tiers", many[1] / tiers[1],
