@@ -10,7 +10,9 @@ from typing import Final
 from collectors.model.catalogue import interface
 from collectors.model.entities import (
     Entity,
+    Host,
     Interface,
+    Link,
     Netdev,
     Port,
     Slot,
@@ -20,7 +22,6 @@ from collectors.model.entities import (
     wire_of,
 )
 from collectors.model.facts import Setting, Value
-from tuner.advice.twin.change import Assignment
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -51,12 +52,30 @@ SENSIBLE: Final[Mapping[str, Value]] = MappingProxyType(
 
 def held(telemetry: Telemetry, name: str, places: Iterable[Entity]) -> dict[Entity, Setting]:
     """Return a setting at each of some places and at all their parts that have it."""
-    within = [Assignment(name, 0, place) for place in places]
-    return {
-        entity: setting
-        for entity, setting in telemetry.setting_all(name).items()
-        if any(one.holds_for(entity) for one in within)
-    }
+    within: set[Entity] = set()
+    for place in places:
+        within |= {place, place.a, place.b} if isinstance(place, Link) else {place}
+    found: dict[Entity, Setting] = {}
+    inside: dict[Entity, bool] = {}
+    for entity, setting in telemetry.setting_all(name).items():
+        owner = entity.parent if isinstance(entity, Slot) else entity
+        if owner not in inside:
+            inside[owner] = not within.isdisjoint(_wholes(owner))
+        if inside[owner] or entity in within:
+            found[entity] = setting
+    return found
+
+
+def _wholes(entity: Entity) -> tuple[Entity, ...]:
+    """Return what an entity, no slot, is and is a part of."""
+    if isinstance(entity, Interface):
+        return entity, entity.switch
+    host = host_of(entity)
+    if host is None:
+        return (entity,)
+    if isinstance(entity, Port):
+        return entity, entity.device, Host(host)
+    return entity, Host(host)
 
 
 def usual(
@@ -79,37 +98,56 @@ class _Index:
         self._fabric = fabric
         self._speeds = telemetry.setting_all("speed_bps")
         self._values = {e: s.value for e, s in telemetry.setting_all(name).items()}
+        alike: Counter[tuple[tuple[object, ...], object, Value]] = Counter(
+            (self._likeness(entity), _device(entity), value)
+            for entity, value in self._values.items()
+        )
         self._counts: dict[object, Counter[Value]] = {}
-        for entity, value in self._values.items():
-            for like in self._likes(entity):
-                for key in (like, (like, _device(entity))):
-                    self._counts.setdefault(key, Counter())[value] += 1
+        for (likeness, device, value), times in alike.items():
+            for like in _likes(likeness):
+                for key in (like, (like, device)):
+                    self._counts.setdefault(key, Counter())[value] += times
+        self._known: dict[tuple[object, ...], tuple[Value, str] | None] = {}
 
-    def _likes(self, entity: Entity) -> tuple[object, ...]:
-        """Return what an entity is compared by, closest first."""
-        wire = wire_of(entity)
-        speed = self._speeds.get(wire) if wire is not None else None
-        far = self._fabric.peer(wire) if wire is not None else None
+    def _likeness(self, entity: Entity) -> tuple[object, ...]:
+        """Return kind, number, speed and whether the far end is a switch."""
         number = entity.index if isinstance(entity, Slot) else None
-        kind = kind_of(entity), number
-        close = *kind, speed.value if speed else None, isinstance(far, Interface)
-        return ("close", close), ("kind", kind), ("number", number)
+        wire = wire_of(entity)
+        if wire is None:
+            return kind_of(entity), number, None, False
+        speed = self._speeds.get(wire)
+        far = isinstance(self._fabric.peer(wire), Interface)
+        return kind_of(entity), number, speed.value if speed else None, far
 
     def usual(self, place: Entity) -> tuple[Value, str] | None:
         """Return the majority of the like of a place, that of other devices first."""
+        key = self._likeness(place), _device(place), self._values.get(place)
+        if key not in self._known:
+            self._known[key] = self._majority(*key)
+        return self._known[key]
+
+    def _majority(
+        self, likeness: tuple[object, ...], device: object, value: Value | None
+    ) -> tuple[Value, str] | None:
         empty: Counter[Value] = Counter()
-        own = Counter([self._values[place]] if place in self._values else [])
-        for like in self._likes(place):
+        own = Counter([] if value is None else [value])
+        for like in _likes(likeness):
             alike = self._counts.get(like, empty)
-            here = self._counts.get((like, _device(place)), empty)
+            here = self._counts.get((like, device), empty)
             for group in (alike - here, alike - own):
                 total = group.total()
                 if total < 2:
                     continue
-                value, times = group.most_common(1)[0]
+                most, times = group.most_common(1)[0]
                 if times * 2 > total:
-                    return value, f"{times} of {total} of its like have it"
+                    return most, f"{times} of {total} of its like have it"
         return None
+
+
+def _likes(likeness: tuple[object, ...]) -> tuple[object, ...]:
+    """Return what an entity is compared by, closest first."""
+    kind = likeness[:2]
+    return ("close", likeness), ("kind", kind), ("number", kind[1])
 
 
 def _device(entity: Entity) -> object:

@@ -222,10 +222,14 @@ def _devices(
     if not by_device:
         return
     parts: dict[Host | Switch, list[Entity]] = {}
+    owned: dict[Entity, Host | Switch | None] = {}  # what planned devices own, None for others
     for entity in facts.known_entities():
-        device = device_of(entity)
-        if device in by_device:
-            parts.setdefault(device, []).append(entity)
+        owner = entity.parent if isinstance(entity, Slot) else entity
+        if owner not in owned:
+            found = device_of(owner)
+            owned[owner] = found if found in by_device else None
+        if (of := owned[owner]) is not None:
+            parts.setdefault(of, []).append(entity)
     for device, recs in by_device.items():
         entities = parts.get(device, [])
         settings = tuple(row for e in entities for row in facts.settings(e).values())

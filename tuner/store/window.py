@@ -223,11 +223,11 @@ class Window(FactView):
     @cached_property
     def _owners(self) -> tuple[Entity, ...]:
         found: dict[Entity, None] = {}
-        last: Entity | None = None
+        met: set[int] = set()  # the very objects: slots of a port mostly share theirs
         for entity in itertools.chain(self._read, self.fact_entities()):
             owner = entity.parent if isinstance(entity, Slot) else entity
-            if owner is not last:  # most come in runs of one port
-                last = owner
+            if id(owner) not in met:
+                met.add(id(owner))
                 found.setdefault(owner)
         return tuple(found)
 

@@ -97,7 +97,11 @@ def _equally_wrong(telemetry: Telemetry, fabric: FabricView, found: list[Odd]) -
     """Return the other places that are wrong in the same way: all hosts of a job, say."""
     known = {(name, entity) for name, entity, *_ in found}
     more: dict[tuple[str, Entity], Odd] = {}
-    for name, place, now, value, why in found:
+    kinds: dict[tuple[str, str, Value, Value], Odd] = {}
+    for one in found:
+        name, place, now, value, _ = one
+        kinds.setdefault((name, kind_of(place), now.value, value), one)
+    for name, place, now, value, why in kinds.values():
         for entity, setting in telemetry.setting_all(name).items():
             if kind_of(entity) != kind_of(place) or setting.value != now.value:
                 continue
