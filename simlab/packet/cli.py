@@ -194,11 +194,15 @@ def sweep_command(
                 raise ConfigInvalid("--axis", one, "must be KEY=VALUE,VALUE,...")
             axes[key] = parse_yaml(f"[{values}]", f"--axis {key}")
 
-        def note(done: int, total: int) -> None:
-            if not quiet:
-                console.print(f"{done} of {total} points", end="\r")
+        points = grid(axes)
+        with console.status(f"0 of {len(points)} points") as status:
+            if quiet or not console.is_terminal:
+                status.stop()
 
-        results = sweep(config, grid(axes), out, engine=engine, workers=workers, progress=note)
+            def note(done: int, total: int) -> None:
+                status.update(f"{done} of {total} points")
+
+            results = sweep(config, points, out, engine=engine, workers=workers, progress=note)
     except KeyboardInterrupt:
         console.print(f"stopped; the same command goes on from {out}", markup=False)
         raise typer.Exit(3) from None

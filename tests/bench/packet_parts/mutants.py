@@ -24,8 +24,8 @@ from simlab.packet import jit as compiler
 PACKAGE = Path(compiler.__file__).parent
 # lookahead.py only fetches memory ahead: nothing in it changes a result.
 MODULES = (
-    "bitmap", "egress", "engine", "events", "pause", "posting", "reaction", "receiver", "sender",
-    "slots", "switching",
+    "bitmap", "egress", "engine", "events", "hashing", "pause", "posting", "reaction", "receiver",
+    "sender", "slots", "switching",
 )  # fmt: skip
 SWAP: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -90,7 +90,7 @@ class _Instrument(ast.NodeTransformer):
                 (name,) = part.targets
                 assert isinstance(name, ast.Name)
                 self.constants[name.id] = self.visit(copy.deepcopy(part.value))
-            elif isinstance(part, ast.FunctionDef):
+            elif isinstance(part, ast.FunctionDef) and part.decorator_list:  # compiled
                 part.body = [self.visit(statement) for statement in part.body]
         return node
 
