@@ -17,7 +17,7 @@ from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import filled
 from tuner.advice.norm import rate_bps, runs_dcqcn
 from tuner.advice.recommendation import Effect, Part, Recommendation
-from tuner.advice.search.candidate import changed_settings
+from tuner.advice.search.candidate import Candidate, changed_settings
 from tuner.advice.search.search import Found
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -31,24 +31,25 @@ def joint_change(
     telemetry: Telemetry,
     fabric: FabricView,
     found: Found,
+    now: Candidate,
     line_bps: float,
     effects: Iterable[Effect],
 ) -> Recommendation | None:
     """Return what a search found as one change of all places, None where no place is known.
 
-    Thresholds were found for ports of `line_bps` and scale with speed.
+    `now` is in force. Thresholds were found for ports of `line_bps` and scale with speed.
     """
     best = found.best.candidate
     parts: list[Part] = []
-    for knob, value in changed_settings(found.current.candidate, best).items():
+    for knob, value in changed_settings(now, best).items():
         groups: dict[tuple[Value | None, Value], list[Entity]] = {}
-        for place, now in homes(telemetry, fabric, knob):
+        for place, was in homes(telemetry, fabric, knob):
             wanted = value
             if knob in ECN[:2] and isinstance(value, (int, float)):
                 wanted = round(value * (rate_bps(telemetry, place) or line_bps) / line_bps)
-            if not _alike(now, wanted) and KNOBS[knob].unfit(wanted) == "":
-                groups.setdefault((now, wanted), []).append(place)
-        parts += [_part(knob, now, wanted, there) for (now, wanted), there in groups.items()]
+            if not _alike(was, wanted) and KNOBS[knob].unfit(wanted) == "":
+                groups.setdefault((was, wanted), []).append(place)
+        parts += [_part(knob, was, wanted, there) for (was, wanted), there in groups.items()]
     if not parts:
         return None
     first, lead = parts[0], found.gain
@@ -56,9 +57,8 @@ def joint_change(
     queues = sum(isinstance(place, Slot) for place in places)
     made = Recommendation(
         first.knob, first.places[0], first.current, first.proposed, first.unit,
-        f"tune marking and rate control together ({best.name}): {lead.mean:+.3f} ± "
-        f"{2 * lead.scatter:.3f} of score, which is {found.current.on(found.trials):.3f} now; best "
-        f"of {found.evaluations} simulated runs",
+        f"tune marking and rate control together (from {best.name}): best of "
+        f"{found.evaluations} simulated runs, {lead.mean:+.3f} ± {2 * lead.scatter:.3f} of score",
         tuple(finding.id for finding in findings),
         tuple(item for finding in findings for item in finding.evidence),
         tuple(effects),

@@ -21,9 +21,11 @@ from tuner.advice.norm import runs_dcqcn
 from tuner.advice.recommend import once_each
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.search import fluid
+from tuner.advice.search.candidate import current_of
 from tuner.advice.search.objective import Weights
 from tuner.advice.search.search import LEAST_RUNS, search
-from tuner.advice.trial import Trial, affordable
+from tuner.advice.search.trials import variation
+from tuner.advice.trial import TRIED_ON, Trial, affordable
 from tuner.advice.twin.budget import Budget
 from tuner.advice.twin.change import HOST, REPAIR, Assignment, shows
 from tuner.advice.twin.compare import Comparison
@@ -234,7 +236,8 @@ def _searched(
 ) -> list[Recommendation]:
     """Return what stays and the joint change of the search; all that was kept if it is not better.
 
-    What does not stay are guesses of thresholds, which the search's answer takes the place of.
+    What does not stay are guesses of thresholds: the search begins from them, and its answer takes
+    their place.
     """
     telemetry, fabric, budget = trial.telemetry, trial.fabric, trial.budget
     runs = min(MOST_RUNS, int(budget.left_s * (1 - PROPOSED) / trial.price_s))
@@ -244,8 +247,7 @@ def _searched(
             f"thresholds were not searched: that takes --budget {math.ceil(wanted)} or more here"
         )
         return kept
-    done = _changes(stay)
-    twin = trial.with_all(tuple(change for change in trial.accepted if change in done))
+    twin = trial.with_all(tuple(trial.accepted))
     found = search(
         twin,
         runs=runs,
@@ -274,9 +276,18 @@ def _searched(
             f"{found.gain.mean:+.3f} ± {2 * found.gain.scatter:.3f} of score)"
         )
         return kept
+    base, done = twin, _changes(stay)
+    if len(stay) < len(kept):
+        base = trial.with_all(tuple(change for change in trial.accepted if change in done))
+        shown = found.trials[:TRIED_ON]
+        before = tuple(
+            base.varied(**variation(t, trial.seed)).run(seed=trial.seed + t) for t in shown
+        )
+        compared = Comparison(before, compared.after[:TRIED_ON])
     line_bps = twin.plan.topology.cables[twin.watch[0] // 2].rate_bps
     effects = compared.effects(twin.assumed, share=twin.load.share)
-    made = joint_change(tuned, telemetry, fabric, found, line_bps, effects)
+    now = current_of(base.plan, base.watch[0])
+    made = joint_change(tuned, telemetry, fabric, found, now, line_bps, effects)
     if made is None:
         return kept
     return once_each([*stay, made])

@@ -22,6 +22,7 @@ from tuner.advice.cures.congestion import mark_first
 from tuner.advice.cures.host import set_ect
 from tuner.advice.cures.published import unpublished
 from tuner.advice.norm import usual, wanted
+from tuner.advice.planning import build_plan
 from tuner.advice.prove import prove
 from tuner.advice.recommend import once_each, recommend
 from tuner.advice.recommendation import Recommendation
@@ -234,6 +235,18 @@ def test_parameters_outside_all_that_is_published_come_back():
     assert rec.places == tuple(made.ports[:3])  # not where the algorithm is not known to be DCQCN
     assert rec.current == 1e-3
     assert rec.proposed == pytest.approx(4e-6)
+
+
+def test_both_rates_of_increase_come_back_in_their_order():
+    made = lab(2)
+    for port in made.ports:
+        made.telemetry.put(port, "congestion_control", "dcqcn")
+        made.telemetry.put(port, "dcqcn_ai_bps", 1e6)
+        made.telemetry.put(port, "dcqcn_hai_bps", 2e6)
+    recs = list(unpublished(finding("incast", made.interfaces[0]), made.telemetry, made.fabric))
+    values = {rec.knob: rec.proposed for rec in recs}
+    assert values["dcqcn_ai_bps"] < values["dcqcn_hai_bps"]
+    assert not build_plan(recs, made.telemetry, made.fabric, {}).conflicts
 
 
 def test_what_is_usual_is_counted_in_time_that_does_not_grow_with_the_square():

@@ -22,6 +22,7 @@ DCQCN_AXES: Final = (
     Axis("g", 1 / 1024, 1 / 16),
     Axis("initial_alpha", 1 / 16, 1.0),
     Axis("ai_bps", 5e6, 10e9),
+    Axis("hai_bps", 25e6, 10e9),
 )
 """Spans of all published sets (presets, AMD, Spirent; ns3-rdma's 1.5 ms timer is the longest)."""
 

@@ -48,6 +48,7 @@ FINALISTS: Final = ((2, 3, 1), (1, 1, 0))
 FEW: Final = 160  # runs
 HOPELESS: Final = 0.03  # behind the best on the estimate: no further trial
 LOSS: Final = 0.1  # of the gain that may be given up for fewer changes
+PARED: Final = 6  # trials of each setting that is tried to be left as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class _Shares:
             count = min(count, 4)
         final = tuple(range(len(VARIATIONS), len(VARIATIONS) + count))
         held_back = (1 + sum(finalists)) * count + finalists[0] * len(screened)
-        pared = min(runs // 5, len(AXES) * count)
+        pared = min(runs // 4, len(AXES) * min(count, PARED) + count)
         return cls(screened, final, finalists, held_back + pared, 0 if few else 16)
 
 
@@ -312,14 +313,18 @@ def _pared(
     trials: Trials, best: Judged, leave: Judged, fit: _Fit, final: tuple[int, ...]
 ) -> Judged:
     """Return the best with every setting as it is now that contributes next to nothing."""
+    some = final[:PARED]
     gain, pared = lead(best, leave, final), best
     if not gain.clear:
         return best
     for name in unlike(best.candidate, leave.candidate):
         made = fit(reverted(pared.candidate, leave.candidate, name))
-        if made is None or made.key == pared.candidate.key or not trials.has_room(len(final)):
+        if made is None or made.key == pared.candidate.key or not trials.has_room(len(some)):
             continue
-        tried = trials.judge(made, final)
-        if lead(tried, best, final).mean > -LOSS * gain.mean:
+        tried = trials.judge(made, some)
+        if lead(tried, best, some).mean > -LOSS * gain.mean:
             pared = tried
-    return trials.judge(pared.candidate, (0,))
+    pared = trials.judge(pared.candidate, (0, *final))
+    if lead(pared, best, final).mean > -LOSS * gain.mean:
+        return pared
+    return trials.judge(best.candidate, (0,))
