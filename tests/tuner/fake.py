@@ -11,6 +11,7 @@ from collectors.model.facts import Attribute, Neighbour, Setting
 from collectors.model.metric import Metric
 from tuner.fabric.graph import Fabric, build_fabric
 from tuner.store.growths import GrowthTable
+from tuner.store.layout import Layout
 
 SECONDS = 30.0
 SINCE = 1_800_000_000_000_000_000
@@ -101,6 +102,9 @@ class FakeTelemetry:
         return list(
             dict.fromkeys(e for of in (self.grown, self.seen) for m in of.values() for e in m)
         )
+
+    def layout(self):
+        return Layout(self.everything())
 
     def unlike(self, metric, value):
         return {e: seen for e, seen in self.latest_all(metric).items() if seen.value != value}

@@ -97,6 +97,22 @@ class Table(Protocol):
         """Times that it began anew."""
 
 
+class Layout(Protocol):
+    """What the entities of tables are part of."""
+
+    @property
+    def owners(self) -> Sequence[Entity]:
+        """Whatever is no slot or has some, each once."""
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """Of each entity, by its number in `owners`; what is no slot owns itself."""
+
+    @property
+    def slot(self) -> NDArray[np.int64]:
+        """Index of each entity that is a slot, -1 of others."""
+
+
 class HostTelemetry(Protocol):
     """What is known of entities; None and empty mean unknown, never zero.
 
@@ -173,6 +189,9 @@ class Telemetry(HostTelemetry, Protocol):
 
     def everything(self) -> Sequence[Entity]:
         """Return the entities by number, as tables count them."""
+
+    def layout(self) -> Layout:
+        """Return what they are part of."""
 
     def latest_all(self, metric: str) -> Mapping[Entity, Seen]:
         """Return the newest value at every entity that has it."""

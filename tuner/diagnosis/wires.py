@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from collectors.model.entities import Entity, Interface, Port, Slot, Switch, Wire, wire_of
+from collectors.model.entities import Interface, Port, Switch, Wire, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -35,20 +35,10 @@ class Wires:
     def __init__(self, telemetry: Telemetry, fabric: FabricView) -> None:
         self._wires: list[Wire] = []
         self._numbers: dict[Wire, int] = {}
-        entities = telemetry.everything()
-        self._of: Ints = np.empty(len(entities), np.int64)  # entity -> its wire
-        self._slot: Ints = np.full(len(entities), -1, np.int64)  # entity -> index of a slot
-        owner: Entity | None = None
-        wire = -1
-        for place, entity in enumerate(entities):
-            whole = entity
-            if isinstance(entity, Slot):
-                self._slot[place] = entity.index
-                whole = entity.parent
-            if whole is not owner:  # slots of one wire lie together
-                owner = whole
-                wire = self._number(whole) if isinstance(whole, Wire) else -1
-            self._of[place] = wire
+        layout = telemetry.layout()
+        of_owner = [self._number(o) if isinstance(o, Wire) else -1 for o in layout.owners]
+        self._of: Ints = np.array(of_owner, np.int64)[layout.owner]  # entity -> its wire
+        self._slot = layout.slot
         for entity in telemetry.setting_all("speed_bps"):
             told = wire_of(entity)
             if told is not None:

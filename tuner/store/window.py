@@ -8,8 +8,7 @@ two readings, the first with one.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -17,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 
-from collectors.model.entities import Entity, Slot
+from collectors.model.entities import Entity
 from collectors.model.facts import Facts
 from collectors.model.metric import Column
 from tuner.store.arithmetic import Floats, Ints, Values, deltas, rules_of
@@ -26,6 +25,7 @@ from tuner.store.factbook import FactChange
 from tuner.store.factview import FactView
 from tuner.store.growth import spans_of
 from tuner.store.growths import Growth, GrowthMap, GrowthTable
+from tuner.store.layout import Layout, owners_among
 from tuner.store.panel import Panel, merge
 
 __all__ = ["PREFERENCE", "Growth", "GrowthMap", "GrowthTable", "Sample", "Series", "Window"]
@@ -172,6 +172,10 @@ class Window(FactView):
         """Return the entities by number, as tables count them."""
         return self._entities
 
+    def layout(self) -> Layout:
+        """Return what the entities of tables are part of."""
+        return self._layout
+
     def latest(self, metric: str, entity: Entity) -> Sample | None:
         """Return the newest value of a metric of an entity."""
         chosen = self._choice(metric)
@@ -218,24 +222,19 @@ class Window(FactView):
 
     @cached_property
     def _known(self) -> tuple[Entity, ...]:
-        return tuple(dict.fromkeys((*self._read, *self.fact_entities())))
+        read = map(self._entities.__getitem__, self._read.tolist())
+        return tuple(dict.fromkeys((*read, *self.fact_entities())))
 
     @cached_property
     def _owners(self) -> tuple[Entity, ...]:
-        found: dict[Entity, None] = {}
-        met: set[int] = set()  # the very objects: slots of a port mostly share theirs
-        for entity in itertools.chain(self._read, self.fact_entities()):
-            owner = entity.parent if isinstance(entity, Slot) else entity
-            if id(owner) not in met:
-                met.add(id(owner))
-                found.setdefault(owner)
-        return tuple(found)
+        read = self._layout.owners_of(self._read)
+        return tuple(dict.fromkeys(read) | owners_among(self.fact_entities()))
 
-    @property
-    def _read(self) -> Iterator[Entity]:
-        """The entities that readings speak of, each once."""
-        numbers = np.unique(np.concatenate([[], *(panel.entity for panel in self._panels)]))
-        return map(self._entities.__getitem__, numbers.astype(int).tolist())
+    @cached_property
+    def _read(self) -> Ints:
+        """The numbers of the entities that readings speak of, each once."""
+        every = np.concatenate([[], *(panel.entity for panel in self._panels)])
+        return np.unique(every.astype(np.int64))
 
     @cached_property
     def _panels(self) -> list[Panel]:
@@ -257,8 +256,8 @@ class Window(FactView):
         )
 
     @cached_property
-    def _ids(self) -> dict[Entity, int]:
-        return {entity: number for number, entity in enumerate(self._entities)}
+    def _layout(self) -> Layout:
+        return Layout(self._entities)
 
     @cached_property
     def _agents_of(self) -> dict[Entity, str]:
@@ -282,12 +281,12 @@ class Window(FactView):
         found = self._growths.get(metric)
         if found is None:
             found = self._growths[metric] = GrowthMap(
-                metric, self._choice(metric), self._tables, self._entities, self._ids.get
+                metric, self._choice(metric), self._tables, self._entities, self._layout.find
             )
         return found
 
     def _place(self, chosen: Chosen, entity: Entity) -> int | None:
-        number = self._ids.get(entity)
+        number = self._layout.find(entity)
         return None if number is None else chosen.find(number)
 
     def _table(self, chosen: Chosen, place: int) -> Cells:
