@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import fftconvolve
-from scipy.stats import binom, poisson
 
 Floats = NDArray[np.float64]
 _TAIL = 1e-12
@@ -35,6 +33,8 @@ class Spread:
 
 def _power(kernel: Floats, times: int, length: int) -> Floats:
     """Return `kernel` convolved with itself `times` times, cut to `length`."""
+    from scipy.signal import fftconvolve  # a second of imports, for few fabrics
+
     out = np.zeros(1)
     out[0] = 1.0
     square = kernel
@@ -58,6 +58,8 @@ def max_load_distribution(flows: int, links: int) -> Floats:
         alone = np.zeros(flows + 1)
         alone[flows] = 1.0
         return alone
+    from scipy.stats import binom, poisson
+
     mean = flows / links
     weights = poisson.pmf(np.arange(flows + 1), mean)
     total = poisson.pmf(flows, flows)
@@ -77,6 +79,8 @@ def max_load_distribution(flows: int, links: int) -> Floats:
 
 def spread(flows: int, links: int) -> Spread:
     """Return the expectations for N flows on M links; ValueError unless both are at least 1."""
+    from scipy.stats import binom
+
     distribution = max_load_distribution(flows, links)
     loads = np.arange(len(distribution))
     mean = flows / links
