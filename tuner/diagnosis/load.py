@@ -91,13 +91,10 @@ def _loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
 def _speeds(telemetry: Telemetry, wires: Wires) -> Floats:
     """Return speeds as read, else as set, else as the other end has it."""
     speeds: Floats = np.full(len(wires), np.nan)
-    for entity, setting in telemetry.setting_all("speed_bps").items():
-        wire = wire_of(entity)
-        number = None if wire is None else wires.find(wire)
-        if number is None or not isinstance(setting.value, (int, float)) or setting.value <= 0:
-            continue
-        if np.isnan(speeds[number]):
-            speeds[number] = setting.value
+    for value, entities in telemetry.alike("speed_bps").items():
+        if isinstance(value, (int, float)) and value > 0:
+            ends = (wire for entity in entities if (wire := wire_of(entity)) is not None)
+            speeds[[number for end in ends if (number := wires.find(end)) is not None]] = value
     numbers, read = telemetry.value_table(interface.SPEED.name)
     ports, rates = telemetry.value_table(rdma.RATE.name)
     # The last that is written holds: what is read goes before what is set.

@@ -137,13 +137,13 @@ def ecn_received(telemetry: HostTelemetry, fabric: FabricView, port: Port) -> Ec
     netdev = fabric.netdev_of(port)
     if netdev is None:
         return None
-    grown = [
-        telemetry.growth(metric.name, netdev)
-        for metric in (ip.IP_CE_RX, ip.IP_ECT0_RX, ip.IP_ECT1_RX, ip.IP_NOT_ECT_RX)
-    ]
-    if any(growth is None for growth in grown):
-        return None
-    ce, ect0, ect1, not_ect = (growth.total for growth in grown if growth is not None)
+    totals: list[float] = []
+    for metric in (ip.IP_CE_RX, ip.IP_ECT0_RX, ip.IP_ECT1_RX, ip.IP_NOT_ECT_RX):
+        growth = telemetry.growth(metric.name, netdev)
+        if growth is None:
+            return None
+        totals.append(growth.total)
+    ce, ect0, ect1, not_ect = totals
     return EcnShare(ce, ect0 + ect1, not_ect, netdev)
 
 

@@ -45,10 +45,15 @@ class Wires:
                 self._number(told)
         far: list[int] = []
         plug: list[int] = []
+        back: dict[int, int] = {}
         for number, end in enumerate(self._wires):  # grows on the way
             plug.append(self._number(fabric.attached(end)) if isinstance(end, Port) else number)
-            peer = fabric.peer(end)
-            far.append(-1 if peer is None else self._number(peer))
+            other = back.get(number)
+            if other is None:
+                peer = fabric.peer(end)
+                other = -1 if peer is None else self._number(peer)
+                back[other] = number
+            far.append(other)
         self.far: Ints = np.array(far, np.int64)
         self._plug: Ints = np.array(plug, np.int64)
 

@@ -89,14 +89,12 @@ class SettingsNamed(Mapping[Entity, Setting]):
     @cached_property
     def by_value(self) -> Mapping[Value, Sequence[Entity]]:
         """The entities of each value, the most frequent value first."""
-        by_sheet: dict[Sheet, list[Entity]] = {sheet: [] for sheet in self._rows}
-        for entity, sheet in self._runs:
-            by_sheet[sheet].append(entity)
         found: dict[Value, list[Entity]] = {}
-        for sheet, entities in by_sheet.items():
-            if entities:
-                found.setdefault(self._rows[sheet].value, []).extend(entities)
-        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+        of_sheet = {sheet: found.setdefault(row.value, []) for sheet, row in self._rows.items()}
+        for entity, sheet in self._runs:
+            of_sheet[sheet].append(entity)
+        told = [(value, entities) for value, entities in found.items() if entities]
+        return dict(sorted(told, key=lambda item: -len(item[1])))
 
 
 class _Items(ItemsView[Entity, Setting]):

@@ -92,10 +92,10 @@ class Layout:
 def owners_among(entities: Iterable[Entity]) -> dict[Entity, None]:
     """Return what entities are or are slots of, each once, in order."""
     found: dict[Entity, None] = {}
-    met: set[int] = set()  # the very objects: slots of a port mostly share theirs
+    met: dict[int, Entity] = {}  # the very objects: slots of a port mostly share theirs
     for entity in entities:
         owner = entity.parent if isinstance(entity, Slot) else entity
         if id(owner) not in met:
-            met.add(id(owner))
+            met[id(owner)] = owner  # kept, so that no other object gets its id
             found.setdefault(owner)
     return found

@@ -25,14 +25,10 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Count queue pairs of each device and look at its receiver's complaints."""
     pairs: Counter[Device] = Counter(fact.device for fact in telemetry.queue_pairs())
     findings: list[Finding] = []
-    judged = False
-    for port in all_ports(telemetry):
-        grown = [(metric, telemetry.growth(metric.name, port)) for metric in _SHORT]
-        known = [(metric, growth) for metric, growth in grown if growth is not None]
-        if not pairs or not known:
-            continue
-        judged = True
-        short = [(metric, growth) for metric, growth in known if growth.total >= MIN_EVENTS]
+    judged = bool(pairs) and any(telemetry.counted(metric.name) for metric in _SHORT)
+    grown = [(metric, telemetry.growing(metric.name, MIN_EVENTS)) for metric in _SHORT]
+    for port in all_ports(telemetry) if any(count >= MANY for count in pairs.values()) else ():
+        short = [(metric, ports[port]) for metric, ports in grown if port in ports]
         if pairs[port.device] >= MANY and short:
             evidence = [grew(metric, port, growth, f"< {MIN_EVENTS}") for metric, growth in short]
             findings.append(_finding(rule, telemetry, port, pairs[port.device], evidence))

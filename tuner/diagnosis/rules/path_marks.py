@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectors.model.catalogue import interface, ip, rdma
-from collectors.model.entities import Port, Wire, display
+from collectors.model.entities import Entity, Port, Wire, display
 from tuner.diagnosis.finding import Evidence, Severity, Verdict
 from tuner.diagnosis.flow import ecn_marks
 from tuner.diagnosis.pause_roots import pause_roots
@@ -22,12 +22,13 @@ OWN: Final = 0.1  # of the marks that arrive: an egress that gives fewer is not 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find receivers of which a share of packets carries congestion experienced."""
     findings = []
-    judged = False
-    for port in fabric.ports():
-        seen = _marked(telemetry, fabric, port)
+    marked: set[Entity] = {*telemetry.growing(rdma.CE_MARKED_RX.name, MIN_PACKETS)}
+    marked |= telemetry.growing(ip.IP_CE_RX.name, MIN_PACKETS).keys()
+    for port in fabric.ports() if marked else ():
+        near = port in marked or fabric.netdev_of(port) in marked
+        seen = _marked(telemetry, fabric, port) if near else None
         if seen is None:
             continue
-        judged = True
         share, packets, evidence = seen
         if packets < MIN_PACKETS or share < MIN_SHARE:
             continue
@@ -57,6 +58,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 affected=[port],
             )
         )
+    judged = any(_marked(telemetry, fabric, port) is not None for port in fabric.ports())
     missing = () if judged else ("packets received by ECN field, of a NIC or its interface",)
     return verdict(rule, findings, judged=judged, missing=missing)
 

@@ -45,10 +45,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
 
 def _is_without(telemetry: Telemetry) -> bool:
     """Tell whether no queue marks and no host reacts: a fabric that relies on PFC on purpose."""
-    marking = telemetry.setting_all(ENABLED).values()
-    reacting = telemetry.setting_all(_REACTION).values()
+    marking, reacting = telemetry.alike(ENABLED), telemetry.alike(_REACTION)
     told = bool(marking) and bool(reacting)
-    return told and not any(_any(setting.value) for setting in (*marking, *reacting))
+    return told and not any(_any(value) for value in (*marking, *reacting))
 
 
 def _judge_egress(
@@ -129,9 +128,11 @@ def _off(
     rule: Rule, telemetry: Telemetry, fabric: FabricView, known: set[Entity]
 ) -> Iterable[Finding]:
     """Yield queues in use that do not mark although others of their number do, or DCQCN waits."""
+    if all(telemetry.alike(ENABLED)):
+        return
     settings = telemetry.setting_all(ENABLED)
     on = Counter(slot.index for slot, s in settings.items() if isinstance(slot, Slot) and s.value)
-    reacting = any(_any(setting.value) for setting in telemetry.setting_all(_REACTION).values())
+    reacting = any(map(_any, telemetry.alike(_REACTION)))
     busy = loads(telemetry, fabric).tx
     for slot, setting in settings.items():
         wire = wire_of(slot)

@@ -22,16 +22,18 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     lossless = usual_lossless(telemetry)
     shares: dict[str, dict[Switch, tuple[float, Slot]]] = {}
     for name in _NAMES:
-        for slot, setting in telemetry.setting_all(name).items():
-            place = slot.parent if isinstance(slot, Slot) else None
-            if not isinstance(place, Interface) or not isinstance(slot, Slot):
+        for told, slots in telemetry.alike(name).items():
+            if not isinstance(told, (int, float)):
                 continue
-            if not isinstance(setting.value, (int, float)) or slot.index not in lossless:
-                continue
-            value = float(2**setting.value if name.endswith("exponent") else setting.value)
-            known = shares.setdefault(name, {}).get(place.switch)
-            if known is None or value < known[0]:
-                shares[name][place.switch] = value, slot
+            value = float(2**told if name.endswith("exponent") else told)
+            for slot in slots:
+                if not isinstance(slot, Slot) or slot.index not in lossless:
+                    continue
+                place = slot.parent
+                if isinstance(place, Interface):
+                    known = shares.setdefault(name, {}).get(place.switch)
+                    if known is None or value < known[0]:
+                        shares[name][place.switch] = value, slot
     stopping = _stopping(telemetry, fabric)
     findings: list[Finding] = []
     judged = False
