@@ -129,6 +129,11 @@ class OneHost:
             )
         }
 
+    def totals(self, metric: str, entities: Iterable[Entity]) -> list[float | None]:
+        """Return what a counter grew by at each of many entities, None where it is unknown."""
+        grown = [self.growth(metric, entity) for entity in entities]
+        return [None if growth is None else growth.total for growth in grown]
+
     def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
         """Return the newest values only where they are not this one."""
         return {

@@ -80,6 +80,10 @@ class FakeTelemetry:
             or (or_saturated and growth.saturated)
         }
 
+    def totals(self, metric, entities):
+        grown = [self.growth(metric, entity) for entity in entities]
+        return [None if growth is None else float(growth.total) for growth in grown]
+
     def growth_table(self, metric):
         grown = {e: growth for e, growth in self.growth_all(metric).items() if growth.seconds > 0}
         names = {"first_at": "first_at_ns", "last_at": "last_at_ns"}

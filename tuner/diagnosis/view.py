@@ -145,6 +145,9 @@ class HostTelemetry(Protocol):
         or_saturated: counters that stand at their maximum, too, for their growth is a lower bound.
         """
 
+    def totals(self, metric: str, entities: Iterable[Entity]) -> list[float | None]:
+        """Return what a counter grew by at each of many entities, None where it is unknown."""
+
     def latest(self, metric: str, entity: Entity) -> Seen | None:
         """Return the newest value."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -149,6 +149,15 @@ class GrowthMap(Mapping[Entity, Growth]):
             if (growth.total > 0 if least is None else growth.total >= least)
             or (or_saturated and growth.saturated)
         }
+
+    def totals(self, entities: Iterable[Entity]) -> list[float | None]:
+        """Return the total at each entity as a float, None where there is none."""
+        found = map(self._id_of, entities)
+        numbers = np.array([-1 if number is None else number for number in found], np.int64)
+        places = np.searchsorted(self._chosen.entity, numbers)
+        known = np.append(self._chosen.entity, -2)[places] == numbers
+        totals = np.append(self._rough_totals(), np.nan)[places].tolist()
+        return [t if there else None for t, there in zip(totals, known.tolist(), strict=True)]
 
     def _rough_totals(self) -> Floats:
         chosen = self._chosen

@@ -8,7 +8,7 @@ two readings, the first with one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -163,6 +163,10 @@ class Window(FactView):
         or_saturated: counters that stand at their maximum, too, for their growth is a lower bound.
         """
         return self._growth_map(metric).growing(least, or_saturated=or_saturated)
+
+    def totals(self, metric: str, entities: Iterable[Entity]) -> list[float | None]:
+        """Return what a counter grew by at each of many entities, None where it is unknown."""
+        return self._growth_map(metric).totals(entities)
 
     def growth_table(self, metric: str) -> GrowthTable:
         """Return how a counter grew at every entity that has two readings of it, as arrays."""

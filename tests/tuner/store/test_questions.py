@@ -94,3 +94,13 @@ def test_the_highest_value_of_each_is_found_at_its_time(window):
     assert highest[PORTS[6]].value == 0.1
     assert {seen.at_ns for seen in highest.values()} == {at(2).at_ns, at(0).at_ns}
     assert highest[PORTS[0]].at_ns == highest[PORTS[8]].at_ns == at(0).at_ns
+
+
+def test_totals_of_many_are_those_of_each_and_of_strangers_unknown(window):
+    stranger = Port(Device("node99", "k"), 1)
+    asked = [PORTS[4], stranger, *PORTS, PORTS[0]]
+    grown = [window.growth("t_seconds_total", entity) for entity in asked]
+    want = [None if growth is None else float(growth.total) for growth in grown]
+    assert want[1] is None
+    assert window.totals("t_seconds_total", asked) == want
+    assert window.totals("nobody_total", asked[:2]) == [None, None]

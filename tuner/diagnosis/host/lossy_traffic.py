@@ -11,37 +11,41 @@ from typing import Final
 from collectors.model.catalogue import ethernet, rdma
 from collectors.model.entities import priority
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, RocePort, all_ports, roce_ports
-from tuner.diagnosis.rule import HostRule, beside_the_point, found, grew, verdict
+from tuner.diagnosis.host.roce_port import RocePort, each_port, lossless_bytes
+from tuner.diagnosis.rule import HostRule, found, grew
 from tuner.diagnosis.view import Growing, HostTelemetry
 
 MIN_BYTES: Final = 10e6  # of RoCE: less is no traffic to judge
 EMPTY: Final = 0.05  # of the RoCE bytes, in all lossless priorities together
+NEARLY: Final = 0.051  # worth a closer look
 MOSTLY: Final = 0.5  # of the RoCE bytes, in one lossy priority: other traffic alone is less
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Hold the bytes that each port sent by RDMA against those of its priorities."""
-    ports = roce_ports(telemetry)
-    if not ports and all_ports(telemetry):
-        return beside_the_point(rule)
-    findings: list[Finding] = []
-    judged = False
-    for roce in ports:
+
+    def judge_port(roce: RocePort) -> list[Finding] | None:
         lossless = roce.lossless
         sent = telemetry.growth(rdma.TX_BYTES.name, roce.port)
+        if not lossless or sent is None or sent.total < MIN_BYTES:
+            return None
         by_priority = _by_priority(telemetry, roce)
-        known = lossless is not None and lossless < by_priority.keys()
-        if not lossless or not known or sent is None or sent.total < MIN_BYTES:
-            continue
-        judged = True
+        if not lossless < by_priority.keys():
+            return None
         kept = sum(by_priority[p].total for p in lossless)
         lossy = {p: growth for p, growth in by_priority.items() if p not in lossless}
         fullest = max(lossy, key=lambda p: lossy[p].total)
-        if kept <= EMPTY * sent.total and lossy[fullest].total >= MOSTLY * sent.total:
-            findings.append(_finding(rule, roce, sent, by_priority, fullest, lossless))
-    missing = () if judged else (MISSING, "PFC, RDMA bytes and bytes by priority of a NIC")
-    return verdict(rule, findings, judged=judged, missing=missing)
+        if kept > EMPTY * sent.total or lossy[fullest].total < MOSTLY * sent.total:
+            return []
+        return [_finding(rule, roce, sent, by_priority, fullest, lossless)]
+
+    suspects = {
+        roce.port
+        for roce, kept, sent in lossless_bytes(telemetry, ethernet.PRIORITY_TX_BYTES, rdma.TX_BYTES)
+        if kept <= NEARLY * sent
+    }
+    missing = "PFC, RDMA bytes and bytes by priority of a NIC"
+    return each_port(rule, telemetry, judge_port, missing, suspects=suspects)
 
 
 def _by_priority(telemetry: HostTelemetry, roce: RocePort) -> dict[int, Growing]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from collectors.model.catalogue import rdma
-from collectors.model.entities import Device, Entity, Netdev, Port, display
+from collectors.model.entities import Device, Entity, Netdev, Port, display, priority
 from collectors.model.entities import QueuePair as QueuePairEntity
 from collectors.model.facts import Setting
+from collectors.model.metric import Metric
 from collectors.model.roce import dscp_of_tclass
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.once import once
@@ -157,6 +158,23 @@ def each_kind(
     if kinds and all(findings is None for findings in kinds.values()):
         return verdict(rule, (), judged=False, missing=(MISSING, *missing))
     return each_port(rule, telemetry, judge_port, *missing, suspects=suspects)
+
+
+def lossless_bytes(
+    telemetry: HostTelemetry, of_priority: Metric, of_rdma: Metric
+) -> Iterator[tuple[RocePort, float, float]]:
+    """Yield (port, bytes in its lossless priorities, bytes of RDMA) where both are counted.
+
+    To tell which ports are worth a closer look: read of all ports at once.
+    """
+    ports = [(roce, kept) for roce in roce_ports(telemetry) if (kept := roce.lossless)]
+    slots = [priority(roce.netdev, index) for roce, kept in ports for index in kept]
+    in_slots = iter(telemetry.totals(of_priority.name, slots))
+    carried = telemetry.totals(of_rdma.name, [roce.port for roce, _ in ports])
+    for (roce, kept), sent in zip(ports, carried, strict=True):
+        known = [total for _ in kept if (total := next(in_slots)) is not None]
+        if known and sent is not None:
+            yield roce, sum(known), sent
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from typing import Final
 from collectors.model.catalogue import ethernet, rdma
 from collectors.model.entities import priority
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import RocePort, each_port
+from tuner.diagnosis.host.roce_port import RocePort, each_port, lossless_bytes
 from tuner.diagnosis.rule import HostRule, found, grew
 from tuner.diagnosis.view import HostTelemetry
 
 MIN_SHARE: Final = 0.2  # of the priority's bytes, that are not RDMA
 HEADERS: Final = 1.1  # priority counters include headers that the port's data counters may not
 MIN_BYTES: Final = 10**8
+NEARLY: Final = 0.999  # of a limit: worth a closer look
 _SIDES: Final = (
     (ethernet.PRIORITY_TX_BYTES, rdma.TX_BYTES),
     (ethernet.PRIORITY_RX_BYTES, rdma.RX_BYTES),
@@ -54,7 +55,14 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             ]
         return [] if judged else None
 
-    return each_port(rule, telemetry, judge_port, "bytes by priority and RDMA bytes of the port")
+    suspects = {
+        roce.port
+        for of_priority, of_rdma in _SIDES
+        for roce, total, carried in lossless_bytes(telemetry, of_priority, of_rdma)
+        if total - HEADERS * carried >= NEARLY * MIN_SHARE * total
+    }
+    missing = "bytes by priority and RDMA bytes of the port"
+    return each_port(rule, telemetry, judge_port, missing, suspects=suspects)
 
 
 RULE: Final = HostRule(
