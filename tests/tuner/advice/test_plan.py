@@ -190,6 +190,7 @@ def test_from_a_finding_to_a_script_as_the_demo_shows_it():
     from tuner.render.registry import render_plan
 
     made = not_ect_lab()
+    made.telemetry.put(made.ports[0], "roce_ecn_codepoint", 0)
     shown, recs = advise(made)
     reasons = {finding.id: finding.summary for finding in shown.findings}
     built = build_plan(recs, made.telemetry, made.fabric, reasons)

@@ -83,7 +83,9 @@ def test_names_from_devices_are_text(lossy):
     made = report_of(lossy)
     switch = Switch(HOSTILE, HOSTILE)
     a, b = Interface(switch, HOSTILE), Interface(Switch("other"), "p1")
-    fabric = replace(made.fabric, peers={**made.fabric.peers, a: b, b: a})
+    fabric = made.fabric
+    wires, peers = (*fabric.wires, a, b), {**fabric.peers, a: b, b: a}
+    fabric = replace(fabric, wires=wires, peers=peers)
     finding = replace(made.diagnosis.findings[0], summary=HOSTILE, subject=link(a, b))
     diagnosis = replace(made.diagnosis, findings=(finding,))
     text = checked(page(replace(made, fabric=fabric, diagnosis=diagnosis, source=HOSTILE)))
