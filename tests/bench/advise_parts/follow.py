@@ -9,7 +9,7 @@ from collectors.model.entities import Entity
 from collectors.model.errors import FabricError
 from collectors.model.facts import Value
 from collectors.model.roce import ack_timeout_s
-from simlab.scenarios.change import applied
+from simlab.scenarios.change import SETTINGS, applied
 from simlab.scenarios.draw import Change, Draw
 from tuner.advice.recommendation import Recommendation
 from tuner.render.opensm import OPTIONS
@@ -67,13 +67,15 @@ def change_at(place: Entity, knob: str, value: Value) -> Change:
 
 def followed(draw: Draw, advice: Iterable[Recommendation]) -> tuple[Draw, list[str]]:
     """Return the draw with the advice followed, and what of it the simulator cannot follow."""
-    advice = list(advice)
+    groups = [(rec, list(changes_of(draw, rec))) for rec in advice]
+    unknown = {c.setting for _, changes in groups for c in changes if c.setting not in SETTINGS}
+    unfit = [f"{name}: the simulator does not know it" for name in sorted(unknown)]
+    shown = [(rec, [c for c in made if c.setting not in unknown]) for rec, made in groups]
     with suppress(FabricError):  # together first: Kmin alone may be above a Kmax to come
-        return applied(draw, [c for rec in advice for c in changes_of(draw, rec)]), []
-    unfit = []
-    for rec in advice:
+        return applied(draw, [change for _, made in shown for change in made]), unfit
+    for rec, made in shown:
         try:
-            draw = applied(draw, changes_of(draw, rec))
+            draw = applied(draw, made)
         except FabricError as error:
             unfit.append(f"{rec.knob}: {error}")
     return draw, unfit

@@ -29,7 +29,7 @@ from tuner.render.form import Rendered, render_device
 from tuner.render.registry import RENDERERS
 
 State = dict[tuple[Entity, str], Value]
-TOLERANCE = {"bytes": 0.5, "ratio": 5e-3, "seconds": 5e-4}  # what the languages round to
+TOLERANCE = {"bytes": 0.5, "ratio": 0.01, "seconds": 5e-4}  # languages have whole percents from 1
 ONYX_BYTES = 1000.0  # Onyx counts queues in kilobytes
 
 TEXTS: dict[str, tuple[str, Callable[[], tuple[Callable[[str], None], Callable[[], str]]]]] = {
@@ -81,8 +81,8 @@ def _held(platform: str, way: str, state: State, step: Step, wanted: Value) -> I
 def _same(got: Value | None, wanted: Value, most: float) -> bool:
     if isinstance(got, (int, float)) and isinstance(wanted, (int, float)):
         return abs(got - wanted) <= most
-    if got is None and isinstance(wanted, tuple):
-        return not any(wanted)  # where nothing is on, languages write nothing
+    if got is None and isinstance(wanted, (bool, tuple)):
+        return wanted is False or (wanted is not True and not any(wanted))  # off: no line
     return got == wanted
 
 
@@ -151,7 +151,11 @@ def _state(platform: str, text: str, plan: DevicePlan) -> State:
 
 
 def _named(plan: DevicePlan, platform: str, port: str) -> DevicePlan:
-    """Return the plan with its ports named as a platform names them."""
+    """Return the plan with its ports named as a platform names them.
+
+    What is configured takes the place of what is running: undo brings back the former.
+    """
+    now = {(row.entity, row.name): row.value for row in plan.settings}
     known: dict[Interface, Interface] = {}
 
     def place(entity: Entity) -> Entity:
@@ -165,7 +169,14 @@ def _named(plan: DevicePlan, platform: str, port: str) -> DevicePlan:
     return replace(
         plan,
         platform=platform,
-        steps=tuple(replace(step, scope=place(step.scope)) for step in plan.steps),
+        steps=tuple(
+            replace(
+                step,
+                scope=place(step.scope),
+                current=now.get((step.scope, step.knob), step.current),
+            )
+            for step in plan.steps
+        ),
         settings=tuple(structs.replace(row, entity=place(row.entity)) for row in plan.settings),
         attributes=tuple(replace(row, entity=place(row.entity)) for row in plan.attributes),
     )
