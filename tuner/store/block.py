@@ -115,9 +115,9 @@ class Block:
 
     def __post_init__(self) -> None:
         """Allocate the time arrays."""
-        self.boot, self.arrival = (np.zeros(self.capacity, np.int64) for _ in range(2))
+        self.boot, self.arrival = (np.empty(self.capacity, np.int64) for _ in range(2))
         self.at, self.mono, self.incarnation = (
-            np.zeros((self.capacity, self.rows), np.int64) for _ in range(3)
+            np.empty((self.capacity, self.rows), np.int64) for _ in range(3)
         )
 
     def places(self, placement: Placement) -> tuple[Ints | None, Ints | None] | None:
@@ -236,18 +236,22 @@ def new_block(
     if wider_than is not None:
         ints = np.concatenate([ints, wider_than.ints.keys])
         floats = np.concatenate([floats, wider_than.floats.keys])
-    ints, floats = np.unique(ints), np.unique(floats)
+    ints, floats = _ascending(ints), _ascending(floats)
     return Block(
         rows,
-        Part(ints, np.zeros((capacity, len(ints)), np.uint64)),
-        Part(floats, np.zeros((capacity, len(floats)), np.float64)),
+        Part(ints, np.empty((capacity, len(ints)), np.uint64)),
+        Part(floats, np.empty((capacity, len(floats)), np.float64)),
         capacity=capacity,
     )
 
 
+def _ascending(keys: Ints) -> Ints:
+    return keys if (keys[1:] > keys[:-1]).all() else np.unique(keys)
+
+
 def _find(keys: Ints, wanted: Ints) -> Ints | bool | None:
     """Return places of keys; None where they are all, in order; False where one is not there."""
-    if np.array_equal(keys, wanted):
+    if keys is wanted or np.array_equal(keys, wanted):
         return None
     if not len(keys):
         return np.zeros(0, np.int64) if not len(wanted) else False
@@ -256,7 +260,7 @@ def _find(keys: Ints, wanted: Ints) -> Ints | bool | None:
 
 
 def _moved(array: Values, live: slice, capacity: int) -> Values:
-    bigger = np.zeros((capacity, *array.shape[1:]), array.dtype)
+    bigger = np.empty((capacity, *array.shape[1:]), array.dtype)
     living = array[live]
     bigger[: len(living)] = living
     return bigger

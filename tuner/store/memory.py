@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from tuner.store.schemas import (
     MOST_COLUMNS,
     KnownSchema,
     Numbers,
+    cells_of,
     check_sizes,
     check_time,
     decode_batch,
@@ -48,7 +50,7 @@ class _Route:
 
     schema: KnownSchema
     group: _Group
-    columns: Ints  # schema column -> group column
+    columns: bytes  # 64-bit numbers: schema column -> group column
     placements: dict[bytes, Placement] = field(default_factory=dict)
     incarnations: dict[str, Ints] = field(default_factory=dict)  # by boot
 
@@ -268,13 +270,18 @@ class MemoryStore:
         # A new list: views of the former one stay as they are.
         group.columns = [*group.columns, *new]
         columns = np.array([group.number[column] for column in schema.columns], np.int64)
-        route = self._routes[key] = _Route(schema, group, columns)
+        route = self._routes[key] = _Route(schema, group, columns.tobytes())
         return route
 
     def _rows(self, schema: KnownSchema) -> Ints:
+        names, first = schema.ids, len(self._entities)
+        if self._entity_ids.keys().isdisjoint(names) and len(set(names)) == len(names):
+            self._entity_ids.update(zip(names, range(first, first + len(names)), strict=True))
+            self._entities.extend(schema.entities)
+            return np.arange(first, first + len(names), dtype=np.int64) << 8
         seen: dict[int, int] = {}
         rows = []
-        for entity, name in zip(schema.entities, schema.ids, strict=True):
+        for entity, name in zip(schema.entities, names, strict=True):
             place = self._entity_id(entity, name)
             before = seen[place] = seen.get(place, -1) + 1
             rows.append(place << 8 | min(before, 255))
@@ -320,7 +327,9 @@ def _placement(route: _Route, present: bytes) -> Placement:
     if found is None:
         if len(route.placements) > 256:
             route.placements.clear()
-        found = route.placements[present] = _place(route, present)
+        found = route.placements[present] = _placed(
+            present, len(route.group.rows), route.schema.floats, route.columns
+        )
     return found
 
 
@@ -339,14 +348,16 @@ def _room(
     return block, places
 
 
-def _place(route: _Route, present: bytes) -> Placement:
-    width = max(len(route.columns), 1)
-    ints, floats = route.schema.cells(present)
-
-    def keys(cells: Ints) -> Ints:
-        return (cells // width) << 16 | route.columns[cells % width]
-
-    return Placement(keys(ints), keys(floats))
+@lru_cache(maxsize=1 << 14)
+def _placed(present: bytes, rows: int, floats: bytes, columns: bytes) -> Placement:
+    """Return where the cells of a bitmap go; columns: numbers of a route's columns, as bytes."""
+    of_group = np.frombuffer(columns, np.int64)
+    width = max(len(of_group), 1)
+    ints, of_floats = cells_of(present, rows, floats)
+    return Placement(
+        (ints // width) << 16 | of_group[ints % width],
+        (of_floats // width) << 16 | of_group[of_floats % width],
+    )
 
 
 def memory_of(items: Iterator[pb.Item], refused: Callable[[Malformed], None]) -> MemoryStore:

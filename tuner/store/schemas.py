@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
@@ -29,39 +29,39 @@ class KnownSchema:
     entities: tuple[Entity, ...]
     incarnations: tuple[str, ...]
     columns: tuple[Column, ...]
-    _cells: dict[bytes, tuple[Ints, Ints]] = field(default_factory=dict)
 
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """Canonical strings of the entities."""
-        return tuple(entity.id for entity in self.message.entities)
+        return tuple([entity.id for entity in self.message.entities])
+
+    @cached_property
+    def floats(self) -> bytes:
+        """Of each column, 1 where its numbers are floats."""
+        return bytes([column.number == "float" for column in self.columns])
 
     def cells(self, present: bytes) -> tuple[Ints, Ints]:
         """Return the flat places (entity * columns + column) of integers and of floats.
 
         Raises Malformed where the bitmap does not fit.
         """
-        found = self._cells.get(present)
-        if found is None:
-            if len(self._cells) > 256:
-                self._cells.clear()
-            found = self._cells[present] = self._unpack(present)
-        return found
+        return cells_of(present, len(self.entities), self.floats)
 
-    def _unpack(self, present: bytes) -> tuple[Ints, Ints]:
-        width = len(self.columns)
-        size = len(self.entities) * width
-        if len(present) != (size + 7) // 8:
-            raise Malformed("batch", "unpack", f"bitmap of {len(present)} bytes for {size} cells")
-        bits = np.unpackbits(np.frombuffer(present, np.uint8), bitorder="little")
-        if bits[size:].any():
-            raise Malformed("batch", "unpack", "bitmap has bits beyond the last cell")
-        there = np.flatnonzero(bits[:size]).astype(np.int64)
-        if not size:
-            return there, there
-        is_float = np.array([column.number == "float" for column in self.columns])
-        floats = is_float[there % width]
-        return there[~floats], there[floats]
+
+@lru_cache(maxsize=1 << 14)
+def cells_of(present: bytes, rows: int, floats: bytes) -> tuple[Ints, Ints]:
+    """Do what `KnownSchema.cells` says: the schemas of a fleet's hosts share a few bitmaps."""
+    size = rows * len(floats)
+    if len(present) != (size + 7) // 8:
+        raise Malformed("batch", "unpack", f"bitmap of {len(present)} bytes for {size} cells")
+    bits = np.unpackbits(np.frombuffer(present, np.uint8), bitorder="little")
+    if bits[size:].any():
+        raise Malformed("batch", "unpack", "bitmap has bits beyond the last cell")
+    there = np.flatnonzero(bits[:size]).astype(np.int64)
+    if not size:
+        return there, there
+    is_float = np.frombuffer(floats, np.bool_)[there % len(floats)]
+    return there[~is_float], there[is_float]
 
 
 def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema:
@@ -75,7 +75,7 @@ def know_schema(schema: pb.Schema, columns: dict[Column, Column]) -> KnownSchema
     return KnownSchema(
         schema,
         entities,
-        tuple(entity.incarnation for entity in schema.entities),
+        tuple([entity.incarnation for entity in schema.entities]),
         tuple(columns.setdefault(column, column) for column in of_schema),
     )
 
