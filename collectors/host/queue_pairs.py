@@ -8,8 +8,9 @@ queue pairs are read where somebody bound counter sets one to one; nothing is bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final, TypeVar
+
+from msgspec import structs
 
 from collectors.codec import rdma_netlink as codec
 from collectors.codec.netlink import NETLINK_RDMA, Message, parse_messages
@@ -228,7 +229,7 @@ class QueuePairCollector:
             if pair.pid not in known:
                 known[pair.pid] = read_process(procfs, pair.pid)
             process, job = known[pair.pid]
-            yield replace(pair, process=process or pair.process, job=job)
+            yield structs.replace(pair, process=process or pair.process, job=job)
 
     def _environments(self, pairs: list[QueuePairFact], gaps: GapLog) -> Iterator[Setting]:
         if not self._environment:

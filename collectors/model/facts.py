@@ -1,6 +1,6 @@
 """Facts: what columns of numbers cannot carry. Sent whole, per collector, when they change.
 
-Settings, which a large fabric has by the million, are msgspec Structs: quick to make.
+What a large fabric has by the hundred thousand is a msgspec Struct: quick to make.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ class Setting(msgspec.Struct, frozen=True, gc=False):
     applies: Applies = "running"
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True, gc=False):
     """Identity and inventory: firmware, driver, netdev of a port... name: a row of that table."""
 
     entity: Entity
@@ -39,8 +38,7 @@ class Attribute:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Gid:
+class Gid(msgspec.Struct, frozen=True, gc=False):
     """An entry of a port's GID table. type: `IB`, `RoCE v1` or `RoCE v2`. gid: as IPv6 text."""
 
     port: Port
@@ -50,8 +48,7 @@ class Gid:
     netdev: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(msgspec.Struct, frozen=True, gc=False):
     """A link as one of its ends saw it. how: `lldp`, `ib`, `topology file`, `lab`..."""
 
     local: Wire
@@ -59,8 +56,7 @@ class Neighbour:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePairFact:
+class QueuePairFact(msgspec.Struct, frozen=True, gc=False):
     """A queue pair that exists. Numbers that are unknown are None, texts ''."""
 
     device: Device

@@ -35,17 +35,16 @@ class Sheet:
 class Sheets(Sequence[Setting]):
     """Settings in order, as (entity, sheet); equal to the tuple of the same settings."""
 
-    __slots__ = ("_size", "runs")
+    __slots__ = ("runs",)
 
     def __init__(self, runs: Sequence[tuple[Entity, Sheet]]) -> None:
         self.runs = runs
-        self._size = sum(len(sheet.rows) for _, sheet in runs)
 
     def __iter__(self) -> Iterator[Setting]:
         return (Setting(entity, *row) for entity, sheet in self.runs for row in sheet.rows)
 
     def __len__(self) -> int:
-        return self._size
+        return sum(len(sheet.rows) for _, sheet in self.runs)
 
     @overload
     def __getitem__(self, place: int) -> Setting: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from sys import intern
 from typing import Final, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from collectors.model.entities import (
     Device,
     Entity,
+    Host,
     Interface,
     Netdev,
     Port,
@@ -135,39 +136,32 @@ def parse_facts(data: bytes) -> Facts:
         raw = _decoded(data, data)
         settings = tuple(
             Setting(
-                entity,
+                _entity(s.entity),
                 intern(s.name),  # of a few hundred words, in millions of rows of a large fabric
                 _value(s.value),
                 intern(s.where),
                 "next_boot" if s.applies == "next_boot" else "running",
             )
-            for entity, s in zip(
-                _entities(s.entity for s in raw.settings), raw.settings, strict=True
-            )
+            for s in raw.settings
         )
-    devices = _entities(q.device for q in raw.queue_pairs)
+    parse = _Entities().parse
     return Facts(
         settings,
         tuple(
-            Attribute(entity, intern(a.name), _value(a.value))
-            for entity, a in zip(
-                _entities(a.entity for a in raw.attributes), raw.attributes, strict=True
-            )
+            [Attribute(parse(a.entity), intern(a.name), _value(a.value)) for a in raw.attributes]
         ),
-        tuple(
-            Gid(_as(entity, Port), g.index, g.gid, g.type, g.netdev)
-            for entity, g in zip(_entities(g.port for g in raw.gids), raw.gids, strict=True)
-        ),
-        tuple(Neighbour(_wire(n.local), _wire(n.remote), n.how) for n in raw.neighbours),
-        tuple(
-            QueuePairFact(
-                _as(entity, Device), q.port, q.local_qpn, q.remote_qpn, q.type, q.state, q.pid,
-                q.process, q.job, q.local_address, q.remote_address, q.udp_source_port, q.tclass,
-            )
-            for entity, q in zip(devices, raw.queue_pairs, strict=True)
-        ),
+        tuple([Gid(_as(parse(g.port), Port), g.index, g.gid, g.type, g.netdev) for g in raw.gids]),
+        tuple([Neighbour(_wire(n.local), _wire(n.remote), n.how) for n in raw.neighbours]),
+        tuple([_queue_pair(_as(parse(q.device), Device), q) for q in raw.queue_pairs]),
         tuple(raw.gaps),
         tuple(raw.versions),
+    )
+
+
+def _queue_pair(device: Device, q: _QueuePair) -> QueuePairFact:
+    return QueuePairFact(
+        device, q.port, q.local_qpn, q.remote_qpn, q.type, q.state, q.pid, q.process, q.job,
+        q.local_address, q.remote_address, q.udp_source_port, q.tclass,
     )  # fmt: skip
 
 
@@ -246,14 +240,17 @@ def _entity(pair: list[str]) -> Entity:
     return parse_entity(*pair)
 
 
-def _entities(pairs: Iterable[list[str]]) -> Iterator[Entity]:
-    """Yield the entity of each pair; most come in runs of one."""
-    last: list[str] = []
-    entity: Entity | None = None
-    for pair in pairs:
-        if entity is None or pair != last:
-            last, entity = pair, _entity(pair)
-        yield entity
+class _Entities:
+    """Parses entities that mostly come in runs of one."""
+
+    def __init__(self) -> None:
+        self._last: list[str] = []
+        self._entity: Entity = Host("")
+
+    def parse(self, pair: list[str]) -> Entity:
+        if pair != self._last:
+            self._entity, self._last = _entity(pair), pair
+        return self._entity
 
 
 def _as(entity: Entity, kind: type[T]) -> T:

@@ -22,6 +22,7 @@ END: Final = b'],"attributes":['
 _NEXT: Final = b'},{"entity":['
 _FIRST: Final = b'{"entity":['
 _NAME: Final = b'],"name":'
+_COMMA: Final = ord(",")
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,13 +72,11 @@ def parse_runs(data: bytes) -> tuple[list[tuple[Entity, Sheet]], int] | None:
                 if last is not None:
                     last.follower = pattern
             pair = _entity_decoder.decode(data[place + len(_FIRST) - 1 : name + 1])
-            if not 1 <= len(pair) <= 2:
-                return None
             runs.append((parse_entity(*pair), pattern.sheet))
-            if after != end and data[after : after + 1] != b",":
+            if after != end and data[after] != _COMMA:
                 return None
             place, last = after + 1, pattern
-    except (msgspec.DecodeError, UnicodeDecodeError, Malformed):
+    except (msgspec.DecodeError, UnicodeDecodeError, Malformed, TypeError):
         return None
     return (runs, end) if place == end + 1 or end == len(BEGIN) else None
 

@@ -263,7 +263,9 @@ class MemoryStore:
         if group is None:
             rows = self._rows(schema)
             group = self._groups[group_key] = _Group(batch.agent, batch.collector, rows)
-        new = [column for column in schema.columns if column not in group.number]
+        new: Sequence[Column] = schema.columns
+        if group.columns:
+            new = [column for column in schema.columns if column not in group.number]
         if len(group.columns) + len(new) > MOST_COLUMNS:
             raise Malformed("schema", "store", f"more than {MOST_COLUMNS} columns of one collector")
         group.number.update((column, n) for n, column in enumerate(new, len(group.columns)))

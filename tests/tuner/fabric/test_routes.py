@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from collectors.model.ecmp_hash import FlowKey, HashAlgorithm, HashField, HashSpec, choose_member
 from collectors.model.entities import Device, Host, Interface, Netdev, Port, Switch
@@ -146,8 +147,8 @@ def test_the_flow_of_a_queue_pair():
     flow = flow_of(pair)
     assert flow is not None
     assert (flow.src_ip, flow.dst_ip, flow.dst_qp) == (0x0A000001, 0x0A000002, 7)
-    assert flow_of(replace(pair, udp_source_port=None)) is None
-    assert flow_of(replace(pair, local_address="?")) is None
+    assert flow_of(structs.replace(pair, udp_source_port=None)) is None
+    assert flow_of(structs.replace(pair, local_address="?")) is None
 
 
 def test_a_port_that_two_agents_name_is_one_port():

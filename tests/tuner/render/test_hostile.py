@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from collectors.model.entities import Device, Host, Interface, Netdev, Port, Slot, Switch
 from collectors.model.facts import Attribute, Setting
@@ -77,7 +78,9 @@ def test_no_name_of_a_place_becomes_a_command(hostile):
         if place is None:
             continue
         steps = tuple(replace(s, scope=renamed(s.scope, hostile)) for s in plan.steps)
-        known = tuple(replace(a, entity=renamed(a.entity, hostile)) for a in plan.attributes)
+        known = tuple(
+            structs.replace(a, entity=renamed(a.entity, hostile)) for a in plan.attributes
+        )
         made = render_device(
             replace(plan, name=hostile, steps=steps, attributes=known), RENDERERS[platform]
         )
