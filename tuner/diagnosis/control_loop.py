@@ -72,9 +72,11 @@ def _loops(telemetry: Telemetry, fabric: FabricView) -> list[Loop]:
     watermarks = telemetry.latest_all(interface.QUEUE_WATERMARK.name)
     made = []
     for wire, marks in ecn_marks(telemetry, fabric, received=True).items():
+        if marks < MIN_MARKS:
+            continue
         far = fabric.peer(wire) if isinstance(wire, Interface) else None
         port = fabric.port_of(far) if isinstance(far, Netdev) else None
-        if not isinstance(wire, Interface) or port is None or marks < MIN_MARKS:
+        if not isinstance(wire, Interface) or port is None:
             continue
         if wire not in known.tx:
             continue

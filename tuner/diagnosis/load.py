@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
 import numpy as np
@@ -22,18 +23,33 @@ _MIN_BYTES: Final = 100_000  # below it two counts agree or differ by chance
 
 @dataclass(frozen=True)
 class Loads:
-    """What every wire carries. speeds: bit/s. tx, rx: share of speed. swapped: see below.
+    """What every wire carries. swapped: see below.
 
-    by_number: the speeds again, as `Wires` counts the wires, NaN where unknown.
+    by_number: speeds in bit/s as `Wires` counts the wires, NaN where unknown.
     """
 
-    speeds: Mapping[Wire, float]
-    tx: Mapping[Wire, float]
-    rx: Mapping[Wire, float]
     swapped: frozenset[Switch]
     by_number: Floats
+    _shares_tx: Floats
+    _shares_rx: Floats
+    _wires: Wires
     _since_ns: int
     _until_ns: int
+
+    @cached_property
+    def speeds(self) -> Mapping[Wire, float]:
+        """Speeds in bit/s."""
+        return self._wires.mapping(self.by_number)
+
+    @cached_property
+    def tx(self) -> Mapping[Wire, float]:
+        """Share of speed that is sent."""
+        return self._wires.mapping(self._shares_tx)
+
+    @cached_property
+    def rx(self) -> Mapping[Wire, float]:
+        """Share of speed that is received."""
+        return self._wires.mapping(self._shares_rx)
 
     def evidence(self, wire: Wire, side: Literal["tx", "rx"] = "tx", limit: str = "") -> Evidence:
         """Return the load of a wire as evidence."""
@@ -84,8 +100,8 @@ def _loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
     known = ~np.isnan(speeds)
     shares_tx = np.where(known & np.isnan(shares_tx), wires.at_far(shares_rx), shares_tx)
     shares_rx = np.where(known & np.isnan(shares_rx), wires.at_far(shares_tx), shares_rx)
-    by_wire = wires.mapping(speeds), wires.mapping(shares_tx), wires.mapping(shares_rx)
-    return Loads(*by_wire, swapped, speeds, telemetry.since_ns, telemetry.until_ns)
+    span = telemetry.since_ns, telemetry.until_ns
+    return Loads(swapped, speeds, shares_tx, shares_rx, wires, *span)
 
 
 def _speeds(telemetry: Telemetry, wires: Wires) -> Floats:

@@ -215,6 +215,10 @@ class Telemetry(HostTelemetry, Protocol):
 class FabricView(Protocol):
     """Who is who and what hangs on what."""
 
+    @property
+    def peers(self) -> Mapping[Wire, Wire]:
+        """The other end of every cable that is known, both ways."""
+
     def peer(self, wire: Wire) -> Wire | None:
         """Return the other end of the cable, None where it is unknown."""
 

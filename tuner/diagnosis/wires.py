@@ -5,12 +5,13 @@ Rules do not index arrays: they ask the modules beside this one (load, flow, los
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from functools import cached_property
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from collectors.model.entities import Interface, Port, Switch, Wire, wire_of
+from collectors.model.entities import Interface, Netdev, Port, Switch, Wire, wire_of
 from collectors.model.metric import Metric
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -18,6 +19,8 @@ from tuner.diagnosis.view import FabricView, Telemetry
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+
+_WIRES: Final = (Port, Netdev, Interface)  # quicker to ask for than their union
 
 
 def numbered_wires(telemetry: Telemetry, fabric: FabricView) -> Wires:
@@ -33,29 +36,31 @@ class Wires:
     """
 
     def __init__(self, telemetry: Telemetry, fabric: FabricView) -> None:
-        self._wires: list[Wire] = []
         self._numbers: dict[Wire, int] = {}
+        met: dict[int, int] = {}  # by identity: most of one name are one object
+
+        def number(wire: Wire) -> int:
+            found = met.get(id(wire))
+            if found is None:
+                found = met[id(wire)] = self._numbers.setdefault(wire, len(self._numbers))
+            return found
+
         layout = telemetry.layout()
-        of_owner = [self._number(o) if isinstance(o, Wire) else -1 for o in layout.owners]
+        of_owner = [number(o) if isinstance(o, _WIRES) else -1 for o in layout.owners]
         self._of: Ints = np.array(of_owner, np.int64)[layout.owner]  # entity -> its wire
         self._slot = layout.slot
         for entity in telemetry.setting_all("speed_bps"):
             told = wire_of(entity)
             if told is not None:
-                self._number(told)
-        far: list[int] = []
-        plug: list[int] = []
-        back: dict[int, int] = {}
-        for number, end in enumerate(self._wires):  # grows on the way
-            plug.append(self._number(fabric.attached(end)) if isinstance(end, Port) else number)
-            other = back.get(number)
-            if other is None:
-                peer = fabric.peer(end)
-                other = -1 if peer is None else self._number(peer)
-                back[other] = number
-            far.append(other)
-        self.far: Ints = np.array(far, np.int64)
-        self._plug: Ints = np.array(plug, np.int64)
+                number(told)
+        cables = [(number(near), number(far)) for near, far in fabric.peers.items()]
+        plugs = [(number(port), number(fabric.attached(port))) for port in fabric.ports()]
+        self._wires = list(self._numbers)
+        self.far: Ints = np.full(len(self._wires), -1, np.int64)
+        self._plug: Ints = np.arange(len(self._wires))
+        for pairs, array in ((cables, self.far), (plugs, self._plug)):
+            ends: Ints = np.array(pairs, np.int64).reshape(-1, 2)
+            array[ends[:, 0]] = ends[:, 1]
 
     def __len__(self) -> int:
         return len(self._wires)
@@ -88,14 +93,31 @@ class Wires:
         """Return the values of the other ends, NaN where there is none."""
         return at(self.far, values)
 
+    @cached_property
+    def switch(self) -> Ints:
+        """The number in `switches` of the switch of each interface, -1 of what is none."""
+        numbers: dict[Switch, int] = {}
+        return np.array(
+            [
+                numbers.setdefault(wire.switch, len(numbers)) if isinstance(wire, Interface) else -1
+                for wire in self._wires
+            ],
+            np.int64,
+        )
+
+    @cached_property
+    def switches(self) -> list[Switch]:
+        """The switches that any interface belongs to."""
+        return list(
+            dict.fromkeys(wire.switch for wire in self._wires if isinstance(wire, Interface))
+        )
+
     def on(self, switches: frozenset[Switch]) -> Bools:
         """Tell of each wire whether it is an interface of one of these switches."""
         if not switches:
             return np.zeros(len(self), np.bool_)
-        return np.array(
-            [isinstance(wire, Interface) and wire.switch in switches for wire in self._wires],
-            np.bool_,
-        )
+        named = np.array([switch in switches for switch in self.switches] + [False], np.bool_)
+        return np.asarray(named[self.switch], np.bool_)
 
     def sums(self, wires: Ints, values: Floats) -> Floats:
         """Return the sum of the values at each wire."""
@@ -126,12 +148,6 @@ class Wires:
         """Return what is known of `values` by wire."""
         known = np.flatnonzero(~np.isnan(values))
         return dict(zip([self._wires[n] for n in known], values[known].tolist(), strict=True))
-
-    def _number(self, wire: Wire) -> int:
-        found = self._numbers.setdefault(wire, len(self._wires))
-        if found == len(self._wires):
-            self._wires.append(wire)
-        return found
 
 
 def at(places: Ints, values: Floats) -> Floats:
