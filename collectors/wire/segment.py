@@ -91,6 +91,24 @@ def read_segment(path: Path, start: int = 0) -> Iterator[pb.Item]:
         raise translate(error, path, "read") from error
 
 
+def torn_bytes(path: Path) -> int:
+    """Return how many bytes of a segment are no whole frame, because its end was cut off.
+
+    Looks at the lengths of frames only. Raises Denied or Unavailable where it cannot be read.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            at, size = len(MAGIC), os.fstat(file.fileno()).st_size
+            while len(head := os.pread(file.fileno(), _HEAD.size, at)) == _HEAD.size:
+                end = at + _HEAD.size + int(_HEAD.unpack(head)[0])
+                if end > size:
+                    break
+                at = end
+            return max(size - at, 0)
+    except OSError as error:
+        raise translate(error, path, "read") from error
+
+
 def load_segment(path: Path) -> bytearray:
     """Return all bytes of a segment. Raises as `read_segment`, but for damage of frames."""
     try:

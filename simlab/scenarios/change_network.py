@@ -143,9 +143,11 @@ def _classes(table: Value | None) -> dict[int, int]:
 
 
 def watchdog(edit: Edit, entity: Entity, setting: str, value: Value) -> None:
-    """PFC watchdog of an interface or switch: on or off, or its detection time."""
+    """PFC watchdog of an interface or switch: on or off, or its times."""
 
     def change(switch: SwitchModel) -> SwitchModel:
+        if setting == "pfc_watchdog_restoration_seconds":
+            return replace(switch, watchdog_restore_s=number(entity, setting, value))
         if setting == "pfc_watchdog_enabled":
             seconds = (switch.watchdog_s or _DETECTION_S) if value else 0.0
         else:
@@ -243,6 +245,7 @@ SETTINGS: Final[Mapping[str, Callable[[Edit, Entity, str, Value], None]]] = Mapp
         "pfc_priorities": pfc,
         "pfc_watchdog_enabled": watchdog,
         "pfc_watchdog_detection_seconds": watchdog,
+        "pfc_watchdog_restoration_seconds": watchdog,
         "mtu_bytes": mtu,
         "trust": trust,
         "dscp_to_traffic_class": dscp_map,

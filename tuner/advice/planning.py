@@ -30,8 +30,9 @@ from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import Knob, shown
 from tuner.advice.language import platform_of
 from tuner.advice.plan import Check, Conflict, DevicePlan, Plan, Refusal, Step
-from tuner.advice.recommendation import Effect, Recommendation
+from tuner.advice.recommendation import Recommendation
 from tuner.advice.rollout import HOLD_S, stages
+from tuner.advice.words import effect
 
 _AREAS: Final = (paths, lossless, classes, queues, nic, dcqcn, infiniband, jobs)
 _RANK: Final = {
@@ -155,8 +156,8 @@ def _by_dcb(knob: Knob) -> bool:
 def _rivals(kept: Recommendation, other: Recommendation) -> Conflict:
     return Conflict(
         (kept.id, other.id),
-        f"{kept.knob} of {display(kept.scope)}: {shown(kept.proposed)} and "
-        f"{shown(other.proposed)} are both recommended; the first is more urgent",
+        f"{kept.knob} of {display(kept.scope)}: {shown(kept.proposed, kept.unit)} and "
+        f"{shown(other.proposed, other.unit)} are both recommended; the first is more urgent",
         kept.id,
     )
 
@@ -185,7 +186,8 @@ def _disordered(
             del chosen[scope, later.knob]
             yield Conflict(
                 tuple(r.id for r in (rec, rival) if r is not None),
-                f"{display(scope)}: {low} {small:g} would be above {high} {large:g}; "
+                f"{display(scope)}: {low} {shown(small, rec.unit)} would be above {high} "
+                f"{shown(large, rec.unit)}; "
                 f"{later.knob} is left out",
                 "" if rival is None else (rec if later is rival else rival).id,
             )
@@ -206,8 +208,8 @@ def _unlike_ends(
         if value is not None and value != rec.proposed:
             yield Conflict(
                 (rec.id,) if rival is None else (rec.id, rival.id),
-                f"{name}: {display(scope)} would be {shown(rec.proposed)}, its peer "
-                f"{display(far)} {shown(value)}; both ends must be alike",
+                f"{name}: {display(scope)} would be {shown(rec.proposed, rec.unit)}, its peer "
+                f"{display(far)} {shown(value, rec.unit)}; both ends must be alike",
             )
 
 
@@ -270,7 +272,7 @@ def step_of(number: int, rec: Recommendation, reasons: Mapping[str, str]) -> Ste
         rec.undo,
         Check(
             _reads_back(rec),
-            expectation(rec.effects[0]) if rec.effects else "",
+            effect(rec.effects[0]) if rec.effects else "",
             HOLD_S,
         ),
     )
@@ -279,17 +281,4 @@ def step_of(number: int, rec: Recommendation, reasons: Mapping[str, str]) -> Ste
 def _reads_back(rec: Recommendation) -> str:
     if not KNOBS[rec.knob].homes:
         return "done by hand: the finding is gone from `tuner suggest`"
-    return f"{rec.knob} of {display(rec.scope)} reads {shown(rec.proposed)}"
-
-
-def expectation(effect: Effect) -> str:
-    """Return where a metric must lie after the change, in words."""
-    before = "" if effect.before is None else f", now {_number(effect.before)}"
-    if effect.low == effect.high:
-        return f"{effect.metric} is {_number(effect.low)} {effect.unit}{before}".strip()
-    span = f"{_number(effect.low)} to {_number(effect.high)} {effect.unit}".strip()
-    return f"{effect.metric} is {span}{before}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{rec.knob} of {display(rec.scope)} reads {shown(rec.proposed, rec.unit)}"

@@ -163,7 +163,7 @@ def _steps(rows: Iterable[_Row]) -> tuple[Step, ...]:
         if why := knob.unfit(row.value):
             raise ValueError(f"{row.knob}: {why}")
         how, undo = filled(knob, place, row.value, None)
-        check = Check(f"{row.knob} of {place} reads {shown(row.value)}", "", HOLD_S)
+        check = Check(f"{row.knob} of {place} reads {shown(row.value, knob.unit)}", "", HOLD_S)
         steps.append(
             Step(
                 number, "profile", row.knob, row.scope, None, row.value, knob.unit, row.why,

@@ -14,6 +14,7 @@ from typing import Final
 
 from collectors.model.entities import Entity, Port, wire_of
 from collectors.model.errors import NotSupported
+from tuner.advice.cure import GOODPUT, PAUSED, RETRANSMISSIONS
 from tuner.advice.cures.configuration import EXPONENT
 from tuner.advice.cures.congestion import ECN, TUNED
 from tuner.advice.joint import homes, joint_change
@@ -38,9 +39,12 @@ KNOBS_ONLY: Final = ("balance", "control_loop", "placement")  # sections that na
 CURED: Final = 0.97  # times the job time: a cause is mended; thresholds wait for another look
 GAIN: Final = 0.03  # of job time: less is not worth new thresholds for a whole fleet
 CALM: Final = 0.05  # of time paused less: worth them, too
+BOUNDED: Final = (GOODPUT, PAUSED, RETRANSMISSIONS)
+"""Effects that accounting only bounds; a simulation tells more."""
 MOST_RUNS: Final = 1000  # of a search
 PROPOSED: Final = 0.1  # of the budget, for the fluid model
 _UNPAID: Final = "the budget was used up: its effect was not simulated (--budget)"
+_NO_TRACE: Final = "the simulated fabric shows neither the fault nor its cure: no simulated effect"
 _UNSEEN: Final = "the packet simulator does not show this knob: its effect was not simulated"
 
 
@@ -211,10 +215,15 @@ def _judged(
 
 
 def _told(group: Iterable[Recommendation], found: Comparison, trial: Trial) -> list[Recommendation]:
-    """Return recommendations with simulated effects, or with why they have none."""
+    """Return recommendations with simulated effects, or with why they have none.
+
+    What was simulated takes the place of what accounting bounds.
+    """
+    if not found.differs:
+        return [replace(rec, missing=(*rec.missing, _NO_TRACE)) for rec in group]
     effects = tuple(found.effects(trial.twin.assumed, share=trial.twin.load.share))
     return [
-        replace(rec, effects=(*effects, *rec.effects))
+        replace(rec, effects=(*effects, *(e for e in rec.effects if e.metric not in BOUNDED)))
         if any(shows(part.knob) for part in rec.parts)
         else replace(rec, missing=(*rec.missing, _UNSEEN))
         for rec in group

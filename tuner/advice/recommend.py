@@ -37,7 +37,7 @@ CURES: Final[Mapping[str, Cure]] = MappingProxyType(
         "fec-errors": link.repair,
         "gid-choice": gid.choose,
         "slow-receiver": host.look_at,
-        "pause-storm": host.look_at,
+        "pause-storm": watchdog.end_storm,
         "pcie-link": host.look_at,
         "pfc-deadlock": deadlock.break_circle,
         "watchdog-fired": watchdog.act_later,

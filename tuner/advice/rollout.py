@@ -1,4 +1,4 @@
-"""Rings of a roll-out: one canary of each kind, then a tenth, then the rest; watch, and stop.
+"""Rings of a roll-out: one host, one of each other kind, a tenth, the rest; watch, and stop.
 
 As SIGCOMM'16 and NSDI'23 describe for their fabrics: lab, one rack, part, all.
 """
@@ -16,7 +16,7 @@ from tuner.advice.recommendation import Recommendation
 HOLD_S: Final = 300.0
 """Seconds of traffic to watch after a step or a ring."""
 
-_SHARE: Final = 10  # the second ring has one in ten of what is left
+_SHARE: Final = 10  # the ring before the last has one in ten of what is left
 _ALWAYS: Final = (
     "retransmissions and acknowledgement timeouts of the changed hosts",
     "PFC pause received and sent on the changed ports",
@@ -46,14 +46,21 @@ def stages(
     for rec in recommendations:
         seen = dict.fromkeys(effect.metric for effect in rec.effects)
         metrics.setdefault(str(rec.scope), {}).update(seen)
-    canaries: dict[tuple[str, str, tuple[str, ...]], DevicePlan] = {}
+    hosts = [device for device in devices if isinstance(device.device, Host)]
+    canary = [(hosts or devices)[0]]
+    canary += [d for d in devices if d not in canary and _faces(d, canary, cables)]
+    kinds: dict[tuple[str, str], DevicePlan] = {_kind(device): device for device in canary}
     for device in devices:
-        canaries.setdefault(_kind(device), device)
-    first = list(canaries.values())
-    first += [d for d in devices if d not in first and _faces(d, first, cables)]
-    rest = [device for device in devices if device not in first]
-    second = rest[: math.ceil(len(rest) / _SHARE)]
-    rings = (("canary", first), ("a tenth", second), ("the rest", rest[len(second) :]))
+        kinds.setdefault(_kind(device), device)
+    each = [device for device in kinds.values() if device not in canary]
+    rest = [device for device in devices if device not in canary and device not in each]
+    tenth = rest[: math.ceil(len(rest) / _SHARE)]
+    rings = (
+        ("canary", canary),
+        ("one of each other kind", each),
+        ("a tenth", tenth),
+        ("the rest", rest[len(tenth) :]),
+    )
     return tuple(
         Stage(
             name,
@@ -67,10 +74,9 @@ def stages(
     )
 
 
-def _kind(device: DevicePlan) -> tuple[str, str, tuple[str, ...]]:
-    """Devices of one kind take the same changes, so that one of them can go first."""
-    knobs = tuple(sorted({step.knob for step in device.steps}))
-    return type(device.device).__name__, device.platform, knobs
+def _kind(device: DevicePlan) -> tuple[str, str]:
+    """Hosts, and switches of one language: one of them shows what a change does to the others."""
+    return type(device.device).__name__, device.platform
 
 
 def _faces(device: DevicePlan, canaries: Sequence[DevicePlan], cables: _Cables) -> bool:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from collectors.model.facts import Value
+from tuner.advice.knobs.knob import shown
 from tuner.advice.recommendation import Effect
+from tuner.advice.units import quantity
 
 
 def effect(item: Effect) -> str:
     """Return a prediction in one line."""
-    if item.unit == "ratio":
-        return f"{item.metric}: ×{item.low:.2f}..{item.high:.2f}"
-    if item.unit == "bps" and max(item.high, item.before or 0) >= 1e9:
-        before = "?" if item.before is None else f"{item.before / 1e9:.2f}"
-        return f"{item.metric}: {before} → {item.low / 1e9:.2f}..{item.high / 1e9:.2f} Gbit/s"
-    if item.unit == "bps":
-        before = "?" if item.before is None else f"{item.before / 1e6:.2f}"
-        return f"{item.metric}: {before} → {item.low / 1e6:.2f}..{item.high / 1e6:.2f} Mbit/s"
-    if item.unit == "seconds":
-        before = "?" if item.before is None else f"{item.before:.4g}"
-        return f"{item.metric}: {before} → {item.low:.4g}..{item.high:.4g} s"
-    before = "now unknown" if item.before is None else f"{item.before:.1f}"
-    return f"{item.metric}: {before} → {item.low:.1f}..{item.high:.1f}"
+    return f"{item.metric}: {_course(item)}"
 
 
-def value(of: Value | float, unit: str) -> str:
+def predictions(effects: Iterable[Effect]) -> list[str]:
+    """Return the predictions that tell of a change: not that nothing stays nothing."""
+    return [effect(item) for item in effects if item.before or item.low or item.high]
+
+
+def _course(item: Effect) -> str:
+    """Return before and after; a factor of what is 1 now as such, shares as percent."""
+    if item.unit == "ratio" and item.before == 1.0 < item.high:
+        return f"×{item.low:.2f} to {item.high:.2f}"
+    low, high = (quantity(number, item.unit) for number in (item.low, item.high))
+    after = low if low == high else f"{low} to {high}"
+    if item.before is None:
+        vague = item.unit == "ratio" and (item.low, item.high) == (0.0, 1.0)
+        return "less; by how much is not known" if vague else after
+    before = quantity(item.before, item.unit)
+    if item.unit == "ratio" and item.low == 0.0 and 0.0 < item.before <= item.high:
+        return f"{before} → less; by how much is not known"
+    return f"{before}, unchanged" if before == low == high else f"{before} → {after}"
+
+
+def value(of: Value | float, unit: str, *, exact: bool = False) -> str:
     """Return a value with its unit for people."""
-    if isinstance(of, tuple):
-        return " ".join(str(part) for part in of)
     if isinstance(of, bool) or not isinstance(of, (int, float)):
-        return str(of)
-    if unit == "bps" and of >= 1e9:
-        return f"{of / 1e9:g} Gbit/s"
-    if unit == "bps" and of >= 1e6:
-        return f"{of / 1e6:g} Mbit/s"
-    number = f"{of:,.0f}" if isinstance(of, int) or of.is_integer() else f"{of:,.4g}"
-    return f"{number} {unit}".strip() if unit not in ("id", "bool", "count") else number
+        return shown(of)
+    return quantity(of, unit, exact=exact)
 
 
 def clock(at_ns: int) -> str:

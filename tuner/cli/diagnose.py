@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tuner.diagnosis.pause_tree import Branch, PauseTree
 
 EXPLAINED = 20
-"""Findings that are shown in full, the most urgent; the others get a line each."""
+"""Causes that are shown in full, the most urgent; all other findings get a line each."""
 FOUND = 3
 """Exit code: there is a finding above information."""
 
@@ -61,15 +61,16 @@ def diagnose(
         result = run_rules(window, fabric, RULES)
     chosen = [finding for finding in result.findings if concern.covers(finding)]
     if answer is Format.table:
-        for finding in chosen[:EXPLAINED]:
+        causes = [finding for finding in chosen if not finding.explained_by][:EXPLAINED]
+        for finding in causes:
             show.console().print(show.explanation(finding, ()))
-        if len(chosen) > EXPLAINED:
-            show.console().print(show.findings_table(chosen[EXPLAINED:]))
+        others = [finding for finding in chosen if finding not in causes]
+        if others:
+            show.console().print(show.findings_table(others))
         if not chosen:
             show.console().print("nothing found")
-        for verdict in result.verdicts:
-            if verdict.outcome == "cannot_tell":
-                print(f"cannot tell {verdict.rule}: needs {'; '.join(verdict.missing)}")
+        for line in show.cannot_tell(result.verdicts):
+            show.console().print(line)
     else:
         document = {
             "schema": "fabric-tuner/diagnose/1",
@@ -90,7 +91,10 @@ def pause_tree(
     since: Since = "",
     answer: Answer = Format.table,
 ) -> None:
-    """Show who stalls whom by PFC, from the roots down to the victims, for each priority."""
+    """Show who stalls whom by PFC, from the roots down to the victims, for each priority.
+
+    Exit codes: 0 nothing is paused, 3 something is, 1 error, 2 usage.
+    """
     from tuner.cli import show
     from tuner.diagnosis.flow import pfc_flows
     from tuner.diagnosis.pause_tree import pause_trees
@@ -100,14 +104,14 @@ def pause_tree(
         window, _ = look(tuner, source, since)
         fabric = build_fabric(window)
         flows = pfc_flows(window, fabric)
+    trees = pause_trees(flows)
     if answer is not Format.table:
         print(as_text({"schema": "fabric-tuner/pause-tree/1", "flows": _plain(flows)}, answer))
-        return
-    if not any(flow.graph.stalled for flow in flows):
+    elif not trees:
         print("nothing is paused" if flows else "no PFC counters are known")
-        return
-    for tree in pause_trees(flows):
+    for tree in trees if answer is Format.table else ():
         show.console().print(rich_tree(tree))
+    raise typer.Exit(FOUND if trees else 0)
 
 
 def topology(

@@ -20,11 +20,14 @@ from tuner.cli import (
     suggest,
     whatif,
 )
+from tuner.cli.usage import OneLineErrors
 
 app = typer.Typer(
     help="What ails the RDMA fabric, and what to change.",
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 done and found trouble.",
     no_args_is_help=True,
+    cls=OneLineErrors,
+    pretty_exceptions_enable=False,
 )
 
 

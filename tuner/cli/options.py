@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -97,6 +98,33 @@ def fail(text: str, code: int = 1) -> NoReturn:
     """Say one line on stderr and end."""
     print(f"tuner: {text}", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def new_folder(folder: Path | None, option: str) -> None:
+    """Raise ConfigInvalid, before any work, for a folder that holds something or cannot be made."""
+    if folder is None:
+        return
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ConfigInvalid(str(folder), option, "the folder is not empty: name a new one")
+    _writable(folder, option)
+
+
+def new_file(file: Path | None, option: str) -> None:
+    """Raise ConfigInvalid, before any work, for a file that cannot be written."""
+    if file is None:
+        return
+    if file.is_dir():
+        raise ConfigInvalid(str(file), option, "is a folder: name a file")
+    if not file.parent.is_dir():
+        raise ConfigInvalid(str(file), option, "its folder does not exist")
+    _writable(file, option)
+
+
+def _writable(path: Path, option: str) -> None:
+    """Raise ConfigInvalid unless the nearest of a path and its parents may be written."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK) or (there != path and not there.is_dir()):
+        raise ConfigInvalid(str(path), option, f"{there} cannot be written")
 
 
 def made_by() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.options import fail, reporting
+from tuner.cli.options import fail, new_folder, reporting
 from tuner.cli.quantity import rate_bps, size_bytes
 from tuner.cli.rendering import Out, PlanFormat, printed, rendered, write_out
 
@@ -90,6 +90,8 @@ def profile(
     from tuner.models.headroom import SPECTRUM
     from tuner.render.names import HOST_NAME
 
+    with reporting():
+        new_folder(out, "--out")
     if asic not in SPECTRUM:
         raise typer.BadParameter(f"no chip {asic!r}; there are {', '.join(SPECTRUM)}")
     for option, metres in (("--cable", cable), ("--uplink-cable", uplink_cable)):
@@ -194,7 +196,8 @@ def _table(plan: Plan, verdicts: tuple[Verdict, ...]) -> None:
         for name in ("knob", "place", "value", "why"):
             table.add_column(name, overflow="fold")
         for step in device.steps:
-            table.add_row(step.knob, display(step.scope), shown(step.proposed), step.summary)
+            value = shown(step.proposed, step.unit)
+            table.add_row(step.knob, display(step.scope), value, step.summary)
         console().print(table)
     table = Table(title="Does it fit together?", title_justify="left")
     for name in ("check", "outcome", "why"):

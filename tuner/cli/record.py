@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import TunerAddress, fail, reporting
+from tuner.cli.options import TunerAddress, fail, new_folder, reporting
 from tuner.cli.tls import CaFile, CertFile, KeyFile, tls_of
 
 
@@ -33,6 +33,7 @@ def record(
     from tuner.store.sources import DEFAULT_TUNER, fetch, parse_span
 
     with reporting():
+        new_folder(out, "--out")
         since_ns = time.time_ns() - parse_span(since)
         items = fetch(
             tuner or DEFAULT_TUNER, pb.Span(since_ns=since_ns, agents=agent or []),

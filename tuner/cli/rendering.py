@@ -52,15 +52,19 @@ class PlanFormat(StrEnum):
 
 
 def rendered(plan: Plan, platform: str) -> tuple[Rendered, ...]:
-    """Return the texts of a plan, none for platform ''. Ends with exit code 2 for another name."""
-    from tuner.render.registry import AUTO, RENDERERS, render_plan
+    """Return the texts of a plan, none for platform ''."""
+    from tuner.render.registry import render_plan
 
-    if not platform:
-        return ()
-    if platform not in (AUTO, *RENDERERS):
+    return render_plan(plan, platform) if platform else ()
+
+
+def known_language(platform: str) -> None:
+    """End with exit code 2, before any work, for a language that there is not."""
+    from tuner.render.registry import AUTO, RENDERERS
+
+    if platform and platform not in (AUTO, *RENDERERS):
         known = ", ".join((AUTO, *RENDERERS))
         raise typer.BadParameter(f"no language {platform!r}; there are {known}")
-    return render_plan(plan, platform)
 
 
 def files_of(made: Rendered) -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from collectors.model.errors import ConfigInvalid
-from tuner.cli.options import Since, Source, TunerAddress, made_by, reporting
+from tuner.cli.options import Since, Source, TunerAddress, made_by, new_file, reporting
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
 
 
@@ -29,6 +29,7 @@ def report(
     from tuner.report.page import Report, page
 
     with reporting():
+        new_file(html, "--html")
         job = measured_of(measured, step_time, communication, gpus)
         window, named = look(tuner, source, since)
         advice = advise(window, named, job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,15 +14,18 @@ from rich.text import Text
 
 from collectors.model.entities import display
 from tuner.advice.printable import printable
-from tuner.advice.recommendation import Part, Recommendation
-from tuner.advice.words import clock, effect, value
+from tuner.advice.recommendation import Effect, Part, Recommendation
+from tuner.advice.words import clock, effect, predictions, value
 from tuner.cli.curves import Curve, span_of, sparkline
+from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.changes import Changes
-from tuner.diagnosis.finding import Diagnosis, Evidence, Finding
+from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
 from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+MOST_BLIND: Final = 6
 MOST_ROWS: Final = 200
+NAME_WIDTH: Final = 34  # columns for a metric's name
 COURSE: Final = 40  # columns of a sparkline
 _BY_HAND: Final = {rule.id: fix for rule, fix in CHECKS}
 _COLOUR: Final = {"critical": "bold red", "warning": "yellow", "info": "dim"}
@@ -55,11 +59,20 @@ def suggestion(
         more = "; `tuner explain ID` says what to do by hand" if known else ""
         parts.append(Text(f"no change is recommended for these findings{more}"))
     parts += [plain(note) for note in notes]
-    blind = [v for v in diagnosis.verdicts if v.outcome == "cannot_tell"]
-    if blind:
-        lines = [f"{verdict.rule}: needs {'; '.join(verdict.missing)}" for verdict in blind]
-        parts.append(Text("cannot tell:\n  " + "\n  ".join(lines), style="dim"))
-    return Group(*parts)
+    return Group(*parts, *cannot_tell(diagnosis.verdicts))
+
+
+def cannot_tell(verdicts: Sequence[Verdict]) -> list[Text]:
+    """Return how many rules could not judge, and the inputs that would help most of them."""
+    spots = blind_spots(verdicts)
+    if not spots:
+        return []
+    count = sum(verdict.outcome == "cannot_tell" for verdict in verdicts)
+    lines = [f"cannot tell by {count} of {len(verdicts)} rules, which need:"]
+    lines += [f"  {spot.need} ({', '.join(spot.rules)})" for spot in spots[:MOST_BLIND]]
+    if len(spots) > MOST_BLIND:
+        lines.append(f"  and {len(spots) - MOST_BLIND} more inputs: --format json has all")
+    return [plain("\n".join(lines), style="dim")]
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
@@ -92,22 +105,39 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
     table = Table(title="Recommendations", title_justify="left", expand=True)
     table.add_column("id", no_wrap=True)
     table.add_column("change", ratio=1)
-    table.add_column("predicted", no_wrap=True)
+    table.add_column("predicted", ratio=1)
     table.add_column("risk", no_wrap=True)
-    for rec in recommendations:
-        table.add_row(
-            rec.id,
-            plain("\n".join([rec.summary, *(_change(part) for part in rec.parts)])),
-            plain("\n".join(effect(item) for item in rec.effects) or "no prediction"),
-            f"{rec.risk}\noptional" if rec.optional else rec.risk,
-        )
+    told: tuple[Effect, ...] = ()
+    for group in _alike(recommendations):
+        rec = group[0]
+        places = sum(len(one.places) for one in group)
+        changes = [
+            _change(part, places if not rec.joint else len(part.places)) for part in rec.parts
+        ]
+        why = f": {rec.missing[0]}" if rec.missing else ""
+        predicted = "\n".join(predictions(rec.effects)) or f"no prediction{why}"
+        if rec.effects and rec.effects == told:
+            predicted = "all of these changes together: as above"
+        told = rec.effects
+        ids = rec.id if len(group) == 1 else f"{rec.id}\n+{len(group) - 1} more"
+        risk = f"{rec.risk}\noptional" if rec.optional else rec.risk
+        table.add_row(ids, plain("\n".join([rec.summary, *changes])), plain(predicted), risk)
     return table
 
 
-def _change(part: Part) -> str:
+def _change(part: Part, places: int) -> str:
     now = "?" if part.current is None else value(part.current, part.unit)
-    more = f" (at {len(part.places)} places)" if len(part.places) > 1 else ""
+    more = f" (at {places} places)" if places > 1 else ""
     return f"{part.knob}: {now} → {value(part.proposed, part.unit)}{more}"
+
+
+def _alike(recommendations: Sequence[Recommendation]) -> list[list[Recommendation]]:
+    """Return recommendations that make one change of one knob for one cause, together."""
+    groups: dict[object, list[Recommendation]] = {}
+    for rec in recommendations:
+        key = rec.knob, rec.current, rec.proposed, rec.because, rec.effects, rec.risk, rec.joint
+        groups.setdefault(key, []).append(rec)
+    return list(groups.values())
 
 
 def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> RenderableType:
@@ -137,15 +167,16 @@ def explanation(finding: Finding, recommendations: Sequence[Recommendation]) -> 
 def evidence_table(evidence: Sequence[Evidence]) -> Table:
     """Return one row for each observation."""
     table = Table(title="Evidence", title_justify="left", expand=True)
-    table.add_column("metric or setting", overflow="fold", ratio=3)
+    table.add_column("metric or setting", overflow="fold", width=NAME_WIDTH)
     table.add_column("where", ratio=2)
     table.add_column("value", justify="right", ratio=1)
     table.add_column("held against", overflow="fold", ratio=2)
     table.add_column("over", justify="right", no_wrap=True)
     for item in evidence:
-        span = f"{(item.until_ns - item.since_ns) / 1e9:.0f} s" if item.since_ns else ""
+        seconds = (item.until_ns - item.since_ns) / 1e9
+        span = value(round(seconds, 3), "seconds") if item.since_ns else ""
         table.add_row(
-            plain(item.name),
+            plain(folded(item.name, NAME_WIDTH)),
             plain(display(item.entity)),
             plain(value(item.value, item.unit)),
             plain(" ".join(part for part in (item.threshold, item.note) if part)),
@@ -217,6 +248,16 @@ def recommendation(rec: Recommendation) -> RenderableType:
         plain(f"Recommendation {rec.id}: {rec.summary}", style="bold"),
         Padding(plain("\n".join(lines)), (0, 0, 0, 2)),
     )
+
+
+def folded(name: str, width: int) -> str:
+    """Return a long name in lines of at most some columns, broken behind its separators only."""
+    lines = [""]
+    for part in re.findall(r"[^_/.:|]*[_/.:|]?", name):
+        if len(lines[-1] + part) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def plain(text: str, style: str = "") -> Text:

@@ -21,10 +21,21 @@ from tuner.cli.options import (
     TunerAddress,
     fail,
     made_by,
+    new_file,
+    new_folder,
     reporting,
 )
 from tuner.cli.outcome import Communication, Gpus, MeasuredFiles, StepTime, measured_of
-from tuner.cli.rendering import Out, PlanFormat, Render, left_out, printed, rendered, write_out
+from tuner.cli.rendering import (
+    Out,
+    PlanFormat,
+    Render,
+    known_language,
+    left_out,
+    printed,
+    rendered,
+    write_out,
+)
 
 if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
@@ -142,9 +153,11 @@ def suggest(
         print(_json(json_schema()))
         return
     with reporting():
+        new_folder(out, "--out")
         job = measured_of(measured, step_time, communication, gpus)
     if out is not None and not render:
         raise typer.BadParameter("--out needs --render PLATFORM")
+    known_language(render)
     advice = _look(tuner, source, since, job, budget_s=budget)
     plan = advice.plan()
     texts = rendered(plan, render)
@@ -189,6 +202,8 @@ def explain(
     """Show everything about one finding: evidence over time, what would refute it, cure, undo."""
     if not finding.strip():
         fail("explain: an id of a finding is needed; `tuner diagnose` lists them", USAGE)
+    with reporting():
+        new_file(svg, "--svg")
     advice = _look(tuner, source, since, budget_s=budget)
     by_recommendation = [
         rec.because[0] for rec in advice.recommendations if rec.id.startswith(finding)

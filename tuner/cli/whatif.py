@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from tuner.advice.twin.change import Assignment
     from tuner.advice.twin.compare import Comparison
     from tuner.advice.twin.twin import Twin
+    from tuner.store.window import Window
 
 SCHEMA: Final = "fabric-tuner/whatif/1"
+_MARKING: Final = ("ecn_enabled", "kmin_bytes", "kmax_bytes", "pmax_ratio")
+_PAUSING: Final = ("pfc_priorities", "pool_size_bytes")
 _SWITCHED: Final = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 
 Sets = Annotated[
@@ -72,14 +75,15 @@ def whatif(
         purse = Budget(budget, time.monotonic)
         with counting("simulating", "runs") as count:
             found = compare(twin, other, purse, seed=seed, progress=count)
+    blind = _blind(changes, window, twin, other, found)
     if answer is Format.table:
         from tuner.cli import show
 
-        show.console().print(_table(changes, twin, other, found))
+        show.console().print(_table(changes, twin, other, found, blind))
         return
     from tuner.cli.suggest import as_text
 
-    print(as_text(_document(named, changes, twin, other, found), answer))
+    print(as_text(_document(named, changes, twin, other, found, blind), answer))
 
 
 def parse_assignment(text: str, entities: Callable[[], Sequence[Entity]]) -> Assignment:
@@ -210,6 +214,7 @@ def _document(
     twin: Twin,
     other: Twin,
     found: Comparison,
+    blind: str,
 ) -> dict[str, Any]:
     ratios = found.job_ratios
     return {
@@ -248,7 +253,10 @@ def _document(
             }
             for name, unit, before, after, low, high in _rows(found)
         ],
-        "job_time_ratio": {"estimate": ratios[0], "low": min(ratios), "high": max(ratios)},
+        "cannot_tell": blind,
+        "job_time_ratio": None
+        if blind
+        else {"estimate": ratios[0], "low": min(ratios), "high": max(ratios)},
         "runs": 2 * len(ratios),
         "finished": {"before": found.before[0].finished, "after": found.after[0].finished},
         "assumed": list(other.assumed),
@@ -260,67 +268,92 @@ def _table(
     twin: Twin,
     other: Twin,
     found: Comparison,
+    blind: str,
 ) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     from collectors.model.entities import display
+    from tuner.advice.knobs.catalogue import KNOBS
     from tuner.advice.knobs.knob import shown
+    from tuner.advice.units import quantity
 
     table = Table(title="What if", title_justify="left", expand=True)
     for name in ("measure", "before", "after", "change", "after, ±30 %"):
         table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
     for name, unit, before, after, low, high in _rows(found):
         change = f"{after / before - 1:+.1%}" if before else ("" if not after else "new")
-        span = f"{_shown(low, unit)} … {_shown(high, unit)}"
-        table.add_row(name, _shown(before, unit), _shown(after, unit), change, span)
-    what = "; ".join(
-        f"{one.knob} = {shown(one.value)}{f' at {display(one.place)}' if one.place else ''}"
-        for one in changes
-    )
+        span = f"{quantity(low, unit)} … {quantity(high, unit)}"
+        table.add_row(name, quantity(before, unit), quantity(after, unit), change, span)
+    told = []
+    for one in changes:
+        unit = KNOBS[one.knob].unit if one.knob in KNOBS else ""
+        where = f" at {display(one.place)}" if one.place else ""
+        told.append(f"{one.knob} = {shown(one.value, unit)}{where}")
     ratios = found.job_ratios
     lines: list[RenderableType] = [
-        Text(f"change: {what}"),
+        Text(f"change: {'; '.join(told)}"),
         Text(
             f"twin: {len(twin.wiring.hosts)} ports, {len(twin.wiring.switches)} switches, "
             f"{len(twin.load.traffic.connections)} queue pairs, {twin.load.share:.1%} of the "
-            f"span's bytes; N {twin.flows.value:g}, RTT {twin.rtt_s.value * 1e6:.1f} µs at the "
-            "busiest receiver"
+            f"span's bytes; N {twin.flows.value:g}, RTT {quantity(twin.rtt_s.value, 'seconds')} "
+            "at the busiest receiver"
         ),
         Text(_fit(twin, found)),
-        table,
-        Text(
-            f"job time x {ratios[0]:.3f}, {min(ratios):.3f} to {max(ratios):.3f} with N, RTT and "
-            f"burst ±30 % ({2 * len(ratios)} runs)"
-        ),
-        Text("assumed:\n  " + "\n  ".join(other.assumed), style="dim"),
     ]
-    return Group(*lines)
+    if blind:
+        lines.append(Text(f"cannot tell: {blind}", style="yellow"))
+    else:
+        lines += [
+            table,
+            Text(
+                f"job time × {ratios[0]:.3f}, {min(ratios):.3f} to {max(ratios):.3f} with N, RTT "
+                f"and burst ±30 % ({2 * len(ratios)} runs)"
+            ),
+        ]
+    return Group(*lines, Text("assumed:\n  " + "\n  ".join(other.assumed), style="dim"))
+
+
+def _blind(
+    changes: Sequence[Assignment], window: Window, twin: Twin, other: Twin, found: Comparison
+) -> str:
+    """Return why a comparison without any difference says nothing, '' where there is one."""
+    if found.differs:
+        return ""
+    given = {one.knob for one in changes}
+    missing: dict[str, None] = {}
+    for knob in given:
+        loop = knob in _MARKING or knob.startswith(("dcqcn_", "roce_ecn"))
+        needed = _MARKING if loop else _PAUSING if "buffer" in knob or "pause" in knob else ()
+        missing |= dict.fromkeys(n for n in needed if n not in given and not window.setting_all(n))
+    if missing:
+        names = ", ".join(missing)
+        return (
+            f"no place tells its {names}, so the simulation does without; read the switches' "
+            "configuration, or give them with --set"
+        )
+    if other.plan.model == twin.plan.model:
+        return "nothing in the simulated fabric takes this value, or it has it already"
+    run = found.before[0]
+    return (
+        f"no run differs: this window's traffic does not get there ({run.marked_ratio:.2%} marked, "
+        f"{run.paused_ratio:.1%} paused in the simulation)"
+    )
 
 
 def _fit(twin: Twin, found: Comparison) -> str:
     """Return how well the twin as it is does what was counted."""
+    from tuner.advice.units import quantity
+
     run, seen = found.before[0], twin.seen
-    parts = [f"time {_shown(run.job_s, 'seconds')}"]
+    parts = [f"time {quantity(run.job_s, 'seconds')}"]
     if seen.marked_ratio is not None:
         parts.append(f"marked {run.marked_ratio:.2%} ({seen.marked_ratio:.2%} counted)")
     if seen.paused_ratio is not None:
         parts.append(f"paused {run.paused_ratio:.1%} ({seen.paused_ratio:.1%} counted)")
-    parts[0] += f" ({_shown(seen.seconds * twin.load.share, 'seconds')} counted)"
+    parts[0] += f" ({quantity(seen.seconds * twin.load.share, 'seconds')} counted)"
     return f"the twin as it is: {', '.join(parts)}"
-
-
-def _shown(value: float, unit: str) -> str:
-    if value == float("inf"):
-        return "never"
-    if unit == "seconds":
-        return f"{value * 1e3:,.3f} ms"
-    if unit == "bps":
-        return f"{value / 1e9:,.1f} Gb/s"
-    if unit == "bytes":
-        return f"{value / 1e3:,.1f} KB"
-    return f"{value:.2%}" if unit == "ratio" else f"{value:,.0f}"
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (whatif,)

@@ -287,7 +287,9 @@ def _heading(comment: str, device: DevicePlan, steps: Sequence[Step], way: Way) 
     for group in alike(steps):
         step = group.first
         goal = step.proposed if way == "apply" else step.current
-        aim = "removed again: it was not set" if way == "undo" and goal is None else shown(goal)
+        aim = shown(goal, step.unit)
+        if way == "undo" and goal is None:
+            aim = "removed again: it was not set"
         lines.append(f"  {group.numbers}. {step.knob} of {group.places}: {aim}")
         if way == "apply":
             lines.append(f"     {step.summary} ({step.recommendation})")
@@ -319,8 +321,9 @@ def diff_of(change: Change) -> str:
         before, after = change.before.get((place, name)), change.after.get((place, name))
         where = change.where(place, name)
         lines.append(f"@ {title}{f' ({where})' if where else ''}")
-        lines.append(f"- {'not visible' if before is None else shown(before)}")
-        lines.append(f"+ {shown(after)}")
+        unit = KNOBS[name].unit
+        lines.append(f"- {'not visible' if before is None else shown(before, unit)}")
+        lines.append(f"+ {shown(after, unit)}")
     return "".join(printable(line) + "\n" for line in lines)
 
 

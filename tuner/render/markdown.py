@@ -68,9 +68,10 @@ def _device(device: DevicePlan) -> Iterator[str]:
     groups = alike(device.steps)
     for group in groups:
         step = group.first
+        now, then = (safe(shown(v, step.unit)) for v in (step.current, step.proposed))
         yield (
-            f"| {group.numbers} | {step.knob} | {safe(group.places)} | {safe(shown(step.current))} "
-            f"| {safe(shown(step.proposed))} | {safe(step.disruption)} |"
+            f"| {group.numbers} | {step.knob} | {safe(group.places)} | {now} "
+            f"| {then} | {safe(step.disruption)} |"
         )
     for group in groups:
         step = group.first

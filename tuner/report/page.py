@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from collectors.model.entities import display
 from tuner.advice.printable import printable
 from tuner.advice.words import clock, effect, value
+from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.pause_tree import pause_trees
 from tuner.report.content import fabric_picture, finding_plots, heat_maps
@@ -64,7 +65,7 @@ def page(report: Report) -> str:
             for finding in diagnosis.findings
         ],
         recommendations=report.recommendations,
-        blind=[verdict for verdict in diagnosis.verdicts if verdict.outcome == "cannot_tell"],
+        blind=blind_spots(diagnosis.verdicts),
         topology=Markup(picture),  # noqa: S704  svg.py escapes all text
         left_out=left_out,
         heat_maps=[(title, Markup(drawn)) for title, drawn in heat_maps(window)],  # noqa: S704

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.segment import SUFFIX, segments
+from collectors.wire.segment import SUFFIX, segments, torn_bytes
 from tuner.store.memory import FOREVER_NS, MemoryStore, memory_of
 from tuner.store.span import read_folder
 
@@ -169,21 +169,32 @@ def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
 
 def _replayed(folder: Path, progress: Progress | None) -> MemoryStore:
     paths = segments(folder)
+    for path in paths:
+        if left := torn_bytes(path):
+            LOG.warning("%s was cut short: its last %d bytes, no whole item, are lost", path, left)
     if sum(path.stat().st_size for path in paths) >= _LARGE:
         from tuner.store.replay import replay
         from tuner.store.unpack import USABLE
 
         if USABLE:
-            return replay(paths, _refused, progress)
+            with _refusals() as refused:
+                return replay(paths, refused, progress)
     return _memory(_counted(read_folder(folder), progress))
 
 
 def _memory(items: Iterator[pb.Item]) -> MemoryStore:
-    return memory_of(items, _refused)
+    with _refusals() as refused:
+        return memory_of(items, refused)
 
 
-def _refused(error: Malformed) -> None:
-    LOG.warning("%s; left out", error)
+@contextmanager
+def _refusals() -> Iterator[Callable[[Malformed], None]]:
+    """Give what takes refused items; tell of them at the end, once for each sender and kind."""
+    refused: dict[str, list[Malformed]] = {}
+    yield lambda error: refused.setdefault(error.subject.partition("/")[0], []).append(error)
+    for errors in refused.values():
+        more = f", and {len(errors) - 1} more like it" if len(errors) > 1 else ""
+        LOG.warning("%s; left out%s", errors[0], more)
 
 
 def _counted(items: Iterator[pb.Item], progress: Progress | None) -> Iterator[pb.Item]:

@@ -56,8 +56,8 @@ def test_room_comes_before_pauses_pauses_before_classes_marks_before_jobs():
         assert order.index(first) < order.index(second)
     assert [step.number for step in device.steps] == [1, 2, 3, 4, 5]
     assert device.steps[0].why == ("it is so",)
-    assert "reads 90000" in device.steps[0].check.reads_back
-    assert device.steps[0].check.watch == "pause time is 0 to 1 seconds, now 9"
+    assert "reads 90 KB" in device.steps[0].check.reads_back
+    assert device.steps[0].check.watch == "pause time: 9 s → 0 s to 1 s"
 
 
 def test_two_values_for_one_knob_keep_the_more_urgent_and_name_the_other():
@@ -68,7 +68,7 @@ def test_two_values_for_one_knob_keep_the_more_urgent_and_name_the_other():
     assert step.proposed == 1000
     (conflict,) = made.conflicts
     assert conflict.kept == one.id
-    assert "1000 and 2000 are both recommended" in conflict.why
+    assert "1,000 bytes and 2,000 bytes are both recommended" in conflict.why
     assert plan(one, one).conflicts == ()
 
 
@@ -83,7 +83,7 @@ def test_kmin_above_kmax_is_left_out_and_named(known):
         recs.insert(0, rec("kmax_bytes", slot, 4000))
     shown = plan(*recs, made=made)
     assert [s.knob for d in shown.devices for s in d.steps] == ([] if known else ["kmax_bytes"])
-    assert "kmin_bytes 5000 would be above kmax_bytes 4000" in shown.conflicts[0].why
+    assert "kmin_bytes 5,000 bytes would be above kmax_bytes 4,000 bytes" in shown.conflicts[0].why
     assert plan(rec("kmin_bytes", slot, 3000), made=made).conflicts == ()
 
 
@@ -92,7 +92,7 @@ def test_ends_that_would_differ_are_named():
     netdev, port = ends(made)
     made.telemetry.put(port, "mtu_bytes", 1500)
     shown = plan(rec("mtu_bytes", netdev, 9000, 1500), made=made)
-    assert "its peer sw p1 1500" in shown.conflicts[0].why
+    assert "its peer sw p1 1,500 bytes" in shown.conflicts[0].why
     both = [rec("mtu_bytes", netdev, 9000, 1500), rec("mtu_bytes", port, 9000, 1500)]
     assert plan(*both, made=made).conflicts == ()
 
@@ -139,6 +139,17 @@ def test_canaries_go_first_with_the_switch_at_their_other_end():
     assert "pause time" in canary.watch
     assert any("discards" in text for text in canary.stop_if)
     assert canary.hold_s > 0
+
+
+def test_one_of_several_switches_goes_first_also_where_their_changes_differ():
+    leaves = [Switch(name, name) for name in ("leaf1", "leaf2", "leaf3")]
+    knobs = ("mtu_bytes", "pfc_watchdog_detection_seconds", "fec")
+    values = (9000, 0.2, "rs")
+    recs = [
+        rec(knob, Interface(leaf, "Ethernet0"), value)
+        for leaf, knob, value in zip(leaves, knobs, values, strict=True)
+    ]
+    assert [stage.devices for stage in plan(*recs).stages] == [("leaf1",), ("leaf2",), ("leaf3",)]
 
 
 def test_nothing_to_do_is_an_empty_plan():
@@ -198,5 +209,6 @@ def test_from_a_finding_to_a_script_as_the_demo_shows_it():
     assert codepoints
     texts = [t for t in render_plan(built, "auto") if t.platform == "linux"]
     assert any("& ~3) | 2 ))" in text.apply for text in texts)
-    assert all("& ~3) | 0 ))" in text.undo for text in texts if "& ~3) | 2" in text.apply)
+    turned = [text for text in texts if "& ~3) | 2" in text.apply]
+    assert all("its former value was not visible" in text.undo for text in turned)
     assert all(step.why and step.check.reads_back for step in codepoints)

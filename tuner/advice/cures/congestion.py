@@ -18,7 +18,7 @@ from tuner.advice.cure import Cure, end_of_pauses, recommend_change
 from tuner.advice.cures.configuration import EXPONENT, aligned, drifted, exponent_of
 from tuner.advice.cures.published import unpublished
 from tuner.advice.norm import held, rate_bps, runs_dcqcn, usual
-from tuner.advice.recommendation import Recommendation
+from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -63,8 +63,20 @@ def mark_first(
         risk="low",
         also=off[1:],
     )
+    yield from _thresholds(finding, telemetry, fabric, off, effects)
+
+
+def _thresholds(
+    finding: Finding,
+    telemetry: Telemetry,
+    fabric: FabricView,
+    off: Iterable[Entity],
+    effects: Iterable[Effect],
+) -> Iterable[Recommendation]:
+    """Yield the thresholds of queues that are to mark: where none is visible, or another usual."""
+    effects = tuple(effects)
     for name in ECN:
-        groups: dict[tuple[Value | None, Value, str], list[Slot]] = {}
+        groups: dict[tuple[Value | None, Value, str], list[Entity]] = {}
         for slot in off:
             known = usual(telemetry, fabric, name, slot)
             now = telemetry.settings(slot).get(name)
@@ -328,6 +340,12 @@ def first_alike(cure: Cure) -> Cure:
         finding: Finding, telemetry: Telemetry, fabric: FabricView
     ) -> Iterable[Recommendation]:
         made = list(drifted(finding, telemetry, fabric, LOOP))
+        given = {(rec.knob, place) for rec in made for place in rec.places}
+        marks = [place for knob, place in given if knob == "ecn_enabled"]
+        if marks:  # a queue that did not mark may have no thresholds to mark by
+            effects = end_of_pauses(finding)
+            more = _thresholds(finding, telemetry, fabric, sorted(marks, key=str), effects)
+            made += [rec for rec in more if not given & {(rec.knob, p) for p in rec.places}]
         made = made or list(unpublished(finding, telemetry, fabric))
         yield from made or cure(finding, telemetry, fabric)
 

@@ -1,18 +1,22 @@
-"""The cure of a PFC watchdog that acts on ordinary pauses: let it wait longer."""
+"""PFC watchdogs: one that acts on ordinary pauses waits longer; none where a storm was gets one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, display
+from collectors.model.entities import Entity, Interface, Netdev, Port, Switch, display, wire_of
+from collectors.model.facts import Value
 from tuner.advice.cure import end_of_loss, recommend_change
+from tuner.advice.cures.host import look_at
 from tuner.advice.norm import held, usual
-from tuner.advice.recommendation import Recommendation
+from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
+ENABLED: Final = "pfc_watchdog_enabled"
 DETECTION: Final = "pfc_watchdog_detection_seconds"
+RESTORATION: Final = "pfc_watchdog_restoration_seconds"
 SHORTEST_S: Final = 0.1  # SONiC refuses less; Azure's NICs wait as long
 USUAL_S: Final = 0.2  # SONiC's default
 
@@ -55,3 +59,54 @@ def act_later(
             risk="low",
             also=[*slots[1:], *alike],
         )
+
+
+def end_storm(
+    finding: Finding, telemetry: Telemetry, fabric: FabricView
+) -> Iterable[Recommendation]:
+    """Take the host out, and let a watchdog end the next storm where hosts face the switch."""
+    yield from look_at(finding, telemetry, fabric)
+    wire = wire_of(finding.subject)
+    port = fabric.peer(wire) if wire is not None else None
+    setting = None if port is None else telemetry.settings(port).get(ENABLED)
+    if not isinstance(port, Interface) or (setting is not None and setting.value):
+        return
+    places = list(dict.fromkeys([port, *_unwatched(telemetry, fabric, port.switch)]))
+    ends = Effect(
+        "longest stop by a host that pauses without end", "seconds", None, 0.0, 2 * USUAL_S,
+        "PFC watchdog", "the watchdog looks once in its detection time and acts at the next look",
+    )  # fmt: skip
+    wanted: tuple[tuple[str, Value], ...] = (
+        (ENABLED, True), (DETECTION, USUAL_S), (RESTORATION, USUAL_S),
+    )  # fmt: skip
+    for name, proposed in wanted:
+        groups: dict[Value | None, list[Entity]] = {}
+        for place in places:
+            now = telemetry.settings(place).get(name)
+            if now is None or name == ENABLED:  # times that were set stay as they are
+                groups.setdefault(None if now is None else now.value, []).append(place)
+        for current, (first, *others) in groups.items():
+            yield recommend_change(
+                finding,
+                name,
+                first,
+                current,
+                proposed,
+                f"let the PFC watchdog of {display(first)} end a pause that does not end by itself",
+                [ends],
+                confidence=finding.confidence,
+                risk="medium",
+                missing=() if current is not None else ("what the watchdog is set to now",),
+                also=others,
+            )
+
+
+def _unwatched(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[Interface]:
+    """Return the ports of a switch that face hosts and are known to have no watchdog."""
+    return [
+        place
+        for place, setting in held(telemetry, ENABLED, [switch]).items()
+        if isinstance(place, Interface)
+        and not setting.value
+        and isinstance(fabric.peer(place), Netdev | Port)
+    ]

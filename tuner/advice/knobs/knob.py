@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from collectors.model.facts import Value
+from tuner.advice.units import quantity
 
 Lasts: TypeAlias = Literal["running", "persistent", "next_reset", "next_job"]
 """running: until reload or reboot. next_reset: kept, in force only after a reset of the device."""
@@ -113,17 +114,20 @@ def at(**places: str) -> tuple[Home, ...]:
 
 
 def filled(knob: Knob, place: str, value: Value, current: Value | None) -> tuple[str, str]:
-    """Return what to do and how to take it back, for people."""
-    shown = f"{knob.name} of {{place}}"
-    how = knob.how or f"set {shown} to {{value}}"
-    undo = knob.undo or f"set {shown} to {{current}} again"
-    before = "its former value" if current is None else _plain(current)
-    words = {"place": place, "value": _plain(value), "current": before}
+    """Return what to do and how to take it back, for people; {number} is for commands."""
+    named = f"{knob.name} of {{place}}"
+    how = knob.how or f"set {named} to {{value}}"
+    undo = knob.undo or f"set {named} to {{current}} again"
+    before = "its former value" if current is None else shown(current, knob.unit)
+    words = {"place": place, "value": shown(value, knob.unit), "current": before}
+    words["number"] = _plain(value)
     return how.format(**words), undo.format(**words)
 
 
 def _plain(value: Value) -> str:
     """Return a value for people: maps as `26:3 48:6`, switches as the places that are on."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
     if not isinstance(value, tuple):
         return str(value)
     if value and all(isinstance(part, bool) for part in value):
@@ -133,9 +137,13 @@ def _plain(value: Value) -> str:
     return ",".join(str(part) for part in value)
 
 
-def shown(value: Value | None) -> str:
-    """Return a value for people, `?` where it is not visible."""
-    return "?" if value is None else _plain(value)
+def shown(value: Value | None, unit: str = "") -> str:
+    """Return a value for people, all of its digits, `?` where it is not visible."""
+    if value is None:
+        return "?"
+    if unit and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return quantity(value, unit, exact=True)
+    return _plain(value)
 
 
 def named(*tables: tuple[Knob, ...]) -> Iterator[tuple[str, Knob]]:

@@ -139,7 +139,7 @@ KNOBS: Final = (
         disruption="RoCE devices re-read the MTU: connections on the port may break",
         agrees="both ends of the cable; 4096-byte RoCE packets need 4200 or more everywhere",
         setting="mtu_bytes",
-        how="set the MTU of {place} to {value} (Linux: ip link set dev IF mtu {value})",
+        how="set the MTU of {place} to {value} (Linux: ip link set dev IF mtu {number})",
         undo="set it to {current} again",
     ),
     Knob(
@@ -153,7 +153,7 @@ KNOBS: Final = (
         disruption=_LINK,
         agrees="both ends of the cable",
         setting="speed_bps",
-        how="bring {place} to {value} bit/s: check autonegotiation, lanes, breakout and cable",
+        how="bring {place} to {value}: check autonegotiation, lanes, breakout and cable",
         undo="set the speed to {current} again",
     ),
     Knob(

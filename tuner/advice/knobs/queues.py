@@ -185,8 +185,8 @@ KNOBS: Final = (
         low=1,
         disruption="none beyond the change of rate",
         setting="queue_rate_bps",
-        how="shape the egress of {place} to {value} bit/s",
-        undo="shape it to {current} bit/s again",
+        how="shape the egress of {place} to {value}",
+        undo="shape it to {current} again",
     ),
     Knob(
         name="queue_limit_bytes",
@@ -196,7 +196,7 @@ KNOBS: Final = (
         low=1,
         disruption="a deeper queue adds delay: at most limit / rate",
         setting="queue_limit_bytes",
-        how="let the egress queue of {place} hold {value} bytes",
-        undo="set it to {current} bytes again",
+        how="let the egress queue of {place} hold {value}",
+        undo="set it to {current} again",
     ),
 )

@@ -58,6 +58,15 @@ class Comparison:
             for old, new in zip(self.before, self.after, strict=True)
         ]
 
+    @property
+    def differs(self) -> bool:
+        """Whether any measure of any run differs: if none does, the change has no hold there."""
+        return any(
+            measure.of(old) != measure.of(new)
+            for old, new in zip(self.before, self.after, strict=True)
+            for measure in MEASURES
+        )
+
     def effects(self, assumed: Sequence[str], *, share: float = 1.0) -> list[Effect]:
         """Return job time, marks and pauses as predicted effects; `share` scales to the span."""
         around = f"N, RTT and burst ±30 % in {len(self.after)} runs; {'; '.join(assumed[:3])}"
@@ -71,6 +80,8 @@ class Comparison:
                 after = [before * ratio for ratio in self.job_ratios]
             else:
                 after = [measure.of(run) for run in self.after]
+                if not before and not any(after):
+                    continue  # neither marks nor pauses, before and after: nothing to tell
             found.append(
                 Effect(measure.name, measure.unit, before, min(after), max(after), MODEL, around)
             )

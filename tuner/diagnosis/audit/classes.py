@@ -13,7 +13,7 @@ from typing import Final
 from collectors.model.entities import Entity, Interface, Port, Switch, display
 from collectors.model.facts import Setting
 from tuner.diagnosis.finding import Evidence, Finding, Severity, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, RocePort, data_classes, roce_ports
+from tuner.diagnosis.host.roce_port import RocePort, data_classes, roce_ports, unread
 from tuner.diagnosis.lossless import pfc_of
 from tuner.diagnosis.place import far_end, names
 from tuner.diagnosis.rule import Rule, found, verdict
@@ -61,7 +61,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                         Evidence("pfc_priorities", interface, on),
                     ))  # fmt: skip
     findings = [_finding(rule, switch, case) for (switch, _), case in cases.items()]
-    missing = () if compared else (MISSING, "DSCP table and PFC of its switch port")
+    missing = () if compared else unread(telemetry, "DSCP table and PFC of its switch port")
     return verdict(rule, findings, judged=compared > 0, missing=missing)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from collectors.model.catalogue import rdma, rdma_work
 from collectors.model.entities import display
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports
+from tuner.diagnosis.host.roce_port import all_ports, unread
 from tuner.diagnosis.rule import HostRule, beside_the_point, found, grew, verdict
 from tuner.diagnosis.view import HostTelemetry
 
@@ -62,7 +62,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
             )
     if all_ports(telemetry) and not bnxt:
         return beside_the_point(rule)
-    missing = () if judged else (MISSING, "packet and request counters, read twice")
+    missing = () if judged else unread(telemetry, "packet and request counters, read twice")
     return verdict(rule, findings, judged=judged, missing=missing)
 
 

@@ -9,7 +9,7 @@ from collectors.model.catalogue import rdma
 from collectors.model.entities import display
 from collectors.model.facts import Setting
 from tuner.diagnosis.finding import Finding, Verdict
-from tuner.diagnosis.host.roce_port import MISSING, all_ports, shown
+from tuner.diagnosis.host.roce_port import all_ports, shown, unread
 from tuner.diagnosis.rule import HostRule, found, verdict
 from tuner.diagnosis.view import HostTelemetry
 
@@ -60,7 +60,7 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
                 else [],
             )
         )
-    missing = () if judged else (MISSING, "PCIe speed and width of a device")
+    missing = () if judged else unread(telemetry, "PCIe speed and width of a device")
     return verdict(rule, {f.subject: f for f in findings}.values(), judged=judged, missing=missing)
 
 

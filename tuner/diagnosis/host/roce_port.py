@@ -135,7 +135,9 @@ def each_port(
     judged = any(judge_port(roce) is not None for roce in ports)
     doubtful = [roce for roce in ports if suspects is None or roce.port in suspects]
     findings = [finding for roce in doubtful for finding in judge_port(roce) or ()]
-    return verdict(rule, findings, judged=judged, missing=() if judged else (MISSING, *missing))
+    return verdict(
+        rule, findings, judged=judged, missing=() if judged else unread(telemetry, *missing)
+    )
 
 
 def each_kind(
@@ -156,7 +158,7 @@ def each_kind(
         if kinds[roce.kind]:
             suspects.add(roce.port)
     if kinds and all(findings is None for findings in kinds.values()):
-        return verdict(rule, (), judged=False, missing=(MISSING, *missing))
+        return verdict(rule, (), judged=False, missing=missing)
     return each_port(rule, telemetry, judge_port, *missing, suspects=suspects)
 
 
@@ -175,6 +177,11 @@ def lossless_bytes(
         known = [total for _ in kept if (total := next(in_slots)) is not None]
         if known and sent is not None:
             yield roce, sum(known), sent
+
+
+def unread(telemetry: HostTelemetry, *missing: str) -> tuple[str, ...]:
+    """Return what a rule about RDMA ports lacks: the ports themselves only where none was read."""
+    return missing if roce_ports(telemetry) else (MISSING, *missing)
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,11 @@ def _late(
         if share is None
         else f"it is paused {share:.0%} of the time: the timeout is too short for that"
     )
-    if lossless:
-        why = "nothing is lost anywhere: the timeout is shorter than the way there and back"
+    if lossless and paused:
+        most = max(paused.values())
+        why = f"no queue drops packets, but pauses hold the way up for up to {most:.0%} of the time"
+    elif lossless:
+        why = "no queue drops packets: the timeout is shorter than the way there and back"
     effects: list[Entity] = [port, cable_of(fabric, port)]
     return found(
         rule,

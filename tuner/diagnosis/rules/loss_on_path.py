@@ -117,13 +117,15 @@ def _finding(
                     evidence.append(grew(metric, where, growth, f"> {MIN_SHARE:g} of packets"))
     subject: Entity = cable_of(fabric, port)
     direction = "to" if toward else "from"
+    what, signs = "packets are lost", "arrive out of order or are asked for again"
+    if all(item.name == rdma.ACK_TIMEOUTS.name for item in evidence):
+        what, signs = "requests are lost or held up", "run into their timeout, without a gap"
     return found(
         rule,
         subject,
         "critical" if share > CRITICAL_SHARE else "warning",
         confidence,
-        f"packets are lost on the way {direction} {display(port)} "
-        f"({share:.2%} of its packets arrive out of order or are asked for again)",
+        f"{what} on the way {direction} {display(port)} ({share:.2%} of its packets {signs})",
         evidence,
         affected=[*hurt_rx, *(p for p in hurt_tx if p not in hurt_rx)],
         explains=[("retransmission-collapse", hurt) for hurt in (*hurt_rx, *hurt_tx)],

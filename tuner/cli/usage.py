@@ -1,0 +1,43 @@
+"""Wrong usage as one line on stderr, in the form of all other errors; help stays as it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+_SAID: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+"""What all errors of usage are; typer has them from click, or from its own copy of it."""
+
+
+class OneLineErrors(TyperGroup):
+    """The root of a command line that says what is wrong with its usage in one line."""
+
+    def main(self, *args: Any, **more: Any) -> Any:
+        """Run the command line and, standing alone, end the process with its exit code."""
+        alone = more.pop("standalone_mode", True)
+        more["standalone_mode"] = False
+        if not alone:
+            return super().main(*args, **more)
+        try:
+            code = super().main(*args, **more)
+        except _SAID as error:
+            sys.exit(_told(error))
+        except typer.Abort:
+            print("aborted", file=sys.stderr)
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(error: Any) -> int:
+    """Say an error of usage, or the help where there is no command; return the exit code."""
+    context = getattr(error, "ctx", None)
+    path = "tuner" if context is None else context.command_path
+    if type(error).__name__ == "NoArgsIsHelpError":  # its show() prints the help
+        error.show()
+    else:
+        said = " ".join(error.format_message().split()).rstrip(".")
+        print(f"{path}: {said} (see `{path} --help`)", file=sys.stderr)
+    return int(error.exit_code)
