@@ -98,6 +98,8 @@ def torn_bytes(path: Path) -> int:
     """
     try:
         with path.open("rb", buffering=0) as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                return 0  # no segment at all, which reading it says
             at, size = len(MAGIC), os.fstat(file.fileno()).st_size
             while len(head := os.pread(file.fileno(), _HEAD.size, at)) == _HEAD.size:
                 end = at + _HEAD.size + int(_HEAD.unpack(head)[0])

@@ -69,7 +69,7 @@ def diagnose(
             show.console().print(show.findings_table(others))
         if not chosen:
             show.console().print("nothing found")
-        for line in show.cannot_tell(result.verdicts):
+        for line in show.cannot_tell(result.verdicts, len(result.verdicts)):
             show.console().print(line)
     else:
         document = {

@@ -62,16 +62,16 @@ def suggestion(
     return Group(*parts, *cannot_tell(diagnosis.verdicts))
 
 
-def cannot_tell(verdicts: Sequence[Verdict]) -> list[Text]:
+def cannot_tell(verdicts: Sequence[Verdict], most: int = MOST_BLIND) -> list[Text]:
     """Return how many rules could not judge, and the inputs that would help most of them."""
     spots = blind_spots(verdicts)
     if not spots:
         return []
     count = sum(verdict.outcome == "cannot_tell" for verdict in verdicts)
     lines = [f"cannot tell by {count} of {len(verdicts)} rules, which need:"]
-    lines += [f"  {spot.need} ({', '.join(spot.rules)})" for spot in spots[:MOST_BLIND]]
-    if len(spots) > MOST_BLIND:
-        lines.append(f"  and {len(spots) - MOST_BLIND} more inputs: --format json has all")
+    lines += [f"  {spot.need} ({', '.join(spot.rules)})" for spot in spots[:most]]
+    if len(spots) > most:
+        lines.append(f"  and {len(spots) - most} more inputs: `tuner diagnose` names all")
     return [plain("\n".join(lines), style="dim")]
 
 

@@ -34,7 +34,8 @@ class OneLineErrors(TyperGroup):
 def _told(error: Any) -> int:
     """Say an error of usage, or the help where there is no command; return the exit code."""
     context = getattr(error, "ctx", None)
-    path = "tuner" if context is None else context.command_path
+    words = [] if context is None else context.command_path.split()
+    path = " ".join(["tuner", *words[1:]])  # however the program was started
     if type(error).__name__ == "NoArgsIsHelpError":  # its show() prints the help
         error.show()
     else:

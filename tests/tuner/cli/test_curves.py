@@ -82,7 +82,7 @@ def test_explain_draws_the_evidence(lossy, tmp_path):
         "--svg",
         str(tmp_path / "no" / "x"),
     )
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "no/x" in refused.stderr
 
 

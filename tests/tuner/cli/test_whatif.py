@@ -60,6 +60,22 @@ def test_turning_on_marks_in_the_twin_does_what_it_does_in_the_scenario(recordin
     assert told["assumed"]
 
 
+def test_what_the_twin_cannot_show_is_no_zero_percent(recording):
+    alone = run("whatif", "--source", f"dir={recording}", "--set", "kmin_bytes=100KB")
+    words = " ".join(alone.output.split())
+    assert alone.exit_code == 0
+    assert "cannot tell: no place tells its kmax_bytes, pmax_ratio" in words
+    assert "0.0%" not in words.partition("cannot tell")[2]
+    told = json.loads(
+        run(
+            "whatif", "--source", f"dir={recording}", "--set", "pfc_watchdog_enabled=off",
+            "--format", "json",
+        ).output
+    )  # fmt: skip
+    assert "or it has it already" in told["cannot_tell"]
+    assert told["job_time_ratio"] is None
+
+
 def test_table_fits_and_names_the_change(recording):
     shown = run(
         "whatif", "--source", f"dir={recording}", "--set", "dcqcn_rp_enabled@host3=off",

@@ -9,7 +9,7 @@ from collectors.model.errors import ConfigInvalid, FabricError, Unavailable
 from collectors.model.metric import Column
 from collectors.model.reading import Reading
 from collectors.wire.recording import RecordingWriter
-from collectors.wire.segment import segments
+from collectors.wire.segment import SegmentWriter, read_segment, segments, torn_bytes
 from tests.tuner.builders import Uplink, at
 from tuner.store.sources import open_window, parse_span
 
@@ -42,7 +42,13 @@ def test_a_recording_cut_short_gives_what_it_has(tmp_path, caplog):
     (path,) = segments(folder)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) * 2 // 3])
-    window, _ = open_window(f"dir={folder}")
+    left = torn_bytes(path)
+    assert 0 < left < len(data) // 3
+    with caplog.at_level(logging.WARNING):
+        window, _ = open_window(f"dir={folder}")
+    told = f"{path} was cut short: its last {left} bytes, no whole item, are lost"
+    assert [record.getMessage() for record in caplog.records] == [told]
+    caplog.clear()
     growth = window.growth("c_total", Host("node1"))
     assert growth is not None
     assert 0 < growth.total < 90
@@ -52,6 +58,29 @@ def test_a_recording_cut_short_gives_what_it_has(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         open_window(f"dir={folder}")
     assert str(path) in caplog.text
+
+
+def test_a_whole_segment_has_no_torn_end(tmp_path):
+    (path,) = segments(recording(tmp_path / "r"))
+    assert torn_bytes(path) == 0
+
+
+def test_what_a_sender_does_wrong_again_and_again_is_told_once(tmp_path, caplog):
+    folder = recording(tmp_path / "r")
+    (path,) = segments(folder)
+    items = list(read_segment(path))
+    path.unlink()
+    writer = SegmentWriter(path)
+    for item in items:
+        if item.HasField("batch"):  # all but the first refer to a schema that never came
+            item.batch.schema = item.batch.schema if item.batch.seq == 1 else b"unknown"
+        writer.append(item)
+    writer.close()
+    with caplog.at_level(logging.WARNING):
+        open_window(f"dir={folder}")
+    (record,) = caplog.records
+    assert record.getMessage().endswith("left out, and 8 more like it")
+    assert "node1" in record.getMessage()
 
 
 @pytest.mark.parametrize("text", ["dir=", "dir=/nonesuch", "nonesuch=1", "x"])

@@ -1,0 +1,70 @@
+"""Numbers for people: their units, and predictions that tell something."""
+
+import math
+
+import pytest
+
+from tuner.advice.knobs.catalogue import KNOBS
+from tuner.advice.knobs.knob import filled, shown
+from tuner.advice.recommendation import Effect
+from tuner.advice.units import quantity
+from tuner.advice.words import effect, predictions, value
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [
+        (4e-6, "seconds", "4 µs"),
+        (0.0003, "seconds", "300 µs"),
+        (0.01184, "seconds", "11.84 ms"),
+        (2.5, "seconds", "2.5 s"),
+        (0.0, "seconds", "0 s"),
+        (math.inf, "seconds", "never"),
+        (80e6, "bps", "80 Mbit/s"),
+        (4e11, "bps", "400 Gbit/s"),
+        (298_000, "bytes", "298 KB"),
+        (9000, "bytes", "9,000 bytes"),
+        (1_048_576, "bytes", "1.049 MB"),
+        (0.0, "bytes", "0 bytes"),
+        (0.2, "ratio", "20%"),
+        (1234567, "packets", "1,234,567 packets"),
+        (3, "count", "3"),
+    ],
+)
+def test_units_of_people(number, unit, text):
+    assert quantity(number, unit) == text
+
+
+def test_what_undo_says_keeps_all_digits():
+    assert shown(1_048_576, "bytes") == "1.048576 MB"
+    assert shown(80000000.0, "bps") == "80 Mbit/s"
+    assert shown(80000000.0) == "80000000"
+    _, undo = filled(KNOBS["dcqcn_cut_window_s"], "h1", 1.5e-5, 4e-6)
+    assert undo.endswith("to 4 µs again")
+    how, _ = filled(KNOBS["mtu_bytes"], "h1 eth0", 9000, 1500)
+    assert "mtu 9000)" in how  # a command takes no unit
+
+
+def test_values_that_are_no_numbers_stay_as_they_are():
+    assert value(True, "bool") == "True"
+    assert value((False, False, False, True), "bool") == "3"
+
+
+def predicted(unit, before, low, high):
+    return effect(Effect("x", unit, before, low, high, "m", "a"))
+
+
+def test_shares_are_percent_and_factors_are_factors():
+    assert predicted("ratio", 0.39, 0.04, 0.09) == "x: 39% → 4% to 9%"
+    assert predicted("ratio", 1.0, 1.0, 1.08) == "x: ×1.00 to 1.08"
+    assert predicted("ratio", 0.4, 0.0, 0.4) == "x: 40% → less; by how much is not known"
+    assert predicted("ratio", None, 0.0, 1.0) == "x: less; by how much is not known"
+    assert predicted("seconds", 0.01184, 0.01184, 0.01184) == "x: 11.84 ms, unchanged"
+    assert predicted("bps", None, 1e9, 2e9) == "x: 1 Gbit/s to 2 Gbit/s"
+
+
+def test_that_nothing_stays_nothing_is_no_prediction():
+    nothing = Effect("retransmissions/s", "packets", None, 0.0, 0.0, "m", "a")
+    none_now = Effect("retransmissions/s", "packets", 0.0, 0.0, 0.0, "m", "a")
+    some = Effect("job time", "seconds", 2.0, 1.0, 1.0, "m", "a")
+    assert predictions([nothing, some, none_now]) == ["job time: 2 s → 1 s"]
