@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import typer
-
 from tuner.cli.concern import (
     CablesOption,
     HostOption,
     JobOption,
     JobsOption,
     LinkOption,
-    concern_of,
-    fabric_of,
+    ended,
+    judged,
 )
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, look, reporting
 from tuner.cli.suggest import as_text
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tuner.diagnosis.finding import Diagnosis, Finding
-
-FOUND = 3
-"""Exit code: there is a finding above information."""
 
 
 def audit(
@@ -46,14 +41,12 @@ def audit(
     compared is named. Exit codes: 0 nothing above information, 3 findings, 1 error, 2 usage.
     """
     from tuner.diagnosis.audit.registry import AUDIT
-    from tuner.diagnosis.diagnose import diagnose
 
     with reporting():
         window, named = look(tuner, source, since)
-        fabric = fabric_of(window, cables)
-        concern = concern_of(window, fabric, host, link, job, jobs)
-        result = diagnose(window, fabric, AUDIT)
-    chosen = [finding for finding in result.findings if concern.covers(finding)]
+        result, chosen = judged(
+            AUDIT, window, host=host, link=link, job=job, jobs=jobs, cables=cables
+        )
     if answer is Format.table:
         _show(result, chosen)
     else:
@@ -69,7 +62,7 @@ def audit(
             ],
         }
         print(as_text(document, answer))
-    raise typer.Exit(FOUND if any(f.severity != "info" for f in chosen) else 0)
+    raise ended(chosen)
 
 
 def _show(result: Diagnosis, chosen: Sequence[Finding]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,12 @@ import typer
 
 from collectors.model.entities import Entity, Link, display, host_of, wire_of
 from collectors.model.errors import ConfigInvalid
+from tuner.cli.options import FOUND
 
 if TYPE_CHECKING:
     from collectors.model.facts import Neighbour
-    from tuner.diagnosis.finding import Finding
+    from tuner.diagnosis.finding import Diagnosis, Finding
+    from tuner.diagnosis.rule import AnyRule
     from tuner.fabric.graph import Fabric
     from tuner.store.window import Window
 
@@ -78,6 +81,33 @@ class Concern:
         return self.hosts is None or any(
             host_of(part) in self.hosts or part in self.ends for part in parts
         )
+
+
+def judged(
+    rules: Sequence[AnyRule],
+    window: Window,
+    *,
+    host: str,
+    link: str,
+    job: str,
+    jobs: Path | None,
+    cables: Path | None,
+) -> tuple[Diagnosis, list[Finding]]:
+    """Return what rules say of a window, and which findings concern what was asked for.
+
+    Raises as `fabric_of` and `concern_of`.
+    """
+    from tuner.diagnosis.diagnose import diagnose
+
+    fabric = fabric_of(window, cables)
+    concern = concern_of(window, fabric, host, link, job, jobs)
+    result = diagnose(window, fabric, rules)
+    return result, [finding for finding in result.findings if concern.covers(finding)]
+
+
+def ended(findings: Iterable[Finding]) -> typer.Exit:
+    """Return the exit of a command that found something, or nothing above information."""
+    return typer.Exit(FOUND if any(f.severity != "info" for f in findings) else 0)
 
 
 def concern_of(

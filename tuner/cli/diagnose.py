@@ -13,11 +13,11 @@ from tuner.cli.concern import (
     JobOption,
     JobsOption,
     LinkOption,
-    concern_of,
-    fabric_of,
+    ended,
+    judged,
     listed,
 )
-from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, look, reporting
+from tuner.cli.options import FOUND, Answer, Format, Since, Source, TunerAddress, look, reporting
 from tuner.cli.suggest import as_text
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 EXPLAINED = 20
 """Causes that are shown in full, the most urgent; all other findings get a line each."""
-FOUND = 3
-"""Exit code: there is a finding above information."""
 
 
 def diagnose(
@@ -51,15 +49,13 @@ def diagnose(
     """
     from tuner.advice.document import finding_document
     from tuner.cli import show
-    from tuner.diagnosis.diagnose import diagnose as run_rules
     from tuner.diagnosis.registry import RULES
 
     with reporting():
         window, named = look(tuner, source, since)
-        fabric = fabric_of(window, cables)
-        concern = concern_of(window, fabric, host, link, job, jobs)
-        result = run_rules(window, fabric, RULES)
-    chosen = [finding for finding in result.findings if concern.covers(finding)]
+        result, chosen = judged(
+            RULES, window, host=host, link=link, job=job, jobs=jobs, cables=cables
+        )
     if answer is Format.table:
         causes = [finding for finding in chosen if not finding.explained_by][:EXPLAINED]
         for finding in causes:
@@ -82,7 +78,7 @@ def diagnose(
             ],
         }
         print(as_text(document, answer))
-    raise typer.Exit(FOUND if any(f.severity != "info" for f in chosen) else 0)
+    raise ended(chosen)
 
 
 def pause_tree(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tuner.advice.printable import markdown_text
+from collectors.model.printable import markdown_text
 
 _MOST_NS: Final = 1 << 62  # the year 2116
 _LEFT_OUT: Final = ("schema",)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tuner.store.window import Window
 
 USAGE = 2
+FOUND = 3
+"""Exit code: done, and there is a finding above information."""
 
 
 class Format(StrEnum):

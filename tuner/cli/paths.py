@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from collectors.model.printable import printable
 from tuner.cli.concern import CablesOption, fabric_of
 from tuner.cli.options import Answer, Format, Since, Source, TunerAddress, fail, look, reporting
 from tuner.cli.suggest import as_text
@@ -44,7 +45,7 @@ def paths(
     for text, found in ends.items():
         if not found:
             known = ", ".join(list(dict.fromkeys(p.device.host for p in fabric.ports()))[:8])
-            fail(f"{_printable(text)}: no RDMA port of that name; hosts: {known or 'none'}")
+            fail(f"{printable(text)}: no RDMA port of that name; hosts: {known or 'none'}")
     rows = list(_rows(window, fabric, ends[a], ends[b]))
     if answer is Format.table:
         _show(rows, a, b)
@@ -52,10 +53,6 @@ def paths(
     print(
         as_text({"schema": "fabric-tuner/paths/1", "paths": [_plain(*row) for row in rows]}, answer)
     )
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _ports(fabric: Fabric, text: str) -> list[Port]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from collectors.model.errors import Unavailable
-from tuner.advice.printable import printable
+from collectors.model.printable import printable
 
 if TYPE_CHECKING:
     from tuner.advice.plan import Plan

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from collectors.model.entities import display
-from tuner.advice.printable import printable
+from collectors.model.printable import printable
 from tuner.advice.recommendation import Effect, Part, Recommendation
 from tuner.advice.words import clock, effect, predictions, value
 from tuner.cli.curves import Curve, span_of, sparkline

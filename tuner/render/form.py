@@ -13,10 +13,10 @@ from typing import Final, Literal, TypeAlias
 
 from collectors.model.entities import Entity, Interface, Slot, display
 from collectors.model.facts import Value
+from collectors.model.printable import printable
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import PLATFORMS, shown
 from tuner.advice.plan import DevicePlan, Step, alike
-from tuner.advice.printable import printable
 from tuner.render.names import faults
 
 Key: TypeAlias = tuple[Entity, str]

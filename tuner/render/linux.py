@@ -11,8 +11,8 @@ from typing import Final
 
 from collectors.model.entities import Device, Entity, Interface, Netdev, Port
 from collectors.model.facts import Value
+from collectors.model.printable import printable
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.printable import printable
 from tuner.render.form import Change, Renderer
 from tuner.render.registers import MARKS, SETTINGS, ports_of, registers_of
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from collectors.model.entities import display
+from collectors.model.printable import markdown_text as safe
+from collectors.model.printable import printable
 from tuner.advice.knobs.knob import PLATFORMS, Lasts, shown
 from tuner.advice.plan import DevicePlan, Plan, Stage, alike
-from tuner.advice.printable import markdown_text as safe
-from tuner.advice.printable import printable
 from tuner.render.form import Rendered
 
 _LASTS: Final[Mapping[Lasts, str]] = {

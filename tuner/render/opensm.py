@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.facts import Value
+from collectors.model.printable import printable
 from tuner.advice.knobs.infiniband import CC_THRESHOLD
 from tuner.advice.plan import Step
-from tuner.advice.printable import printable
 from tuner.render.form import Change, Renderer
 
 Lines = tuple[tuple[str, str], ...]

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from collectors.model.entities import Host, display
+from collectors.model.printable import printable
 from tuner.advice.plan import DevicePlan, Plan
-from tuner.advice.printable import printable
 from tuner.render import (
     environment,
     eos,

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from collectors.model.entities import display
-from tuner.advice.printable import printable
+from collectors.model.printable import printable
 from tuner.advice.words import clock, effect, value
 from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.flow import pfc_flows

@@ -21,6 +21,7 @@ from typing import IO, Any, Final, Literal, TypeVar
 import msgspec
 
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
+from collectors.model.printable import printable
 
 TOKEN_FILE: Final = "FABRIC_TUNER_PROMETHEUS_TOKEN_FILE"  # noqa: S105  the name of a variable
 DEADLINE_S: Final = 120.0
@@ -173,5 +174,4 @@ def _token() -> str:
 
 def _line(of: object) -> str:
     """Return a peer's or the system's words as one line of bounded length, without escapes."""
-    text = " ".join(str(of).split())
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)[:_LONGEST_REASON]
+    return printable(" ".join(str(of).split()))[:_LONGEST_REASON]

@@ -12,6 +12,7 @@ from msgspec import structs
 from collectors.model.entities import Entity, Interface, Slot, Switch, display
 from collectors.model.errors import FabricError
 from collectors.model.facts import Value
+from collectors.model.printable import printable
 from collectors.switchconfig.read import parse_configuration
 from tests.tuner.render.test_switches import (
     by_indentation,
@@ -24,7 +25,6 @@ from tests.tuner.render.test_switches import (
 )
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.plan import DevicePlan, Plan, Step
-from tuner.advice.printable import printable
 from tuner.render.form import Rendered, render_device
 from tuner.render.registry import RENDERERS
 
