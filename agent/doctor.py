@@ -222,6 +222,11 @@ def show(report: Report) -> None:
         table.add_row(sight.source, state, told or f"[dim]{sight.values} values[/]")
     console.print(table)
     console.print()
+    if not report.devices:
+        console.print(
+            "[yellow]no RDMA device is visible here[/]: RDMA is not judged, and nothing wrong "
+            "says nothing of it"
+        )
     if not report.findings:
         judged = [v for v in report.verdicts if v.outcome == "quiet"]
         console.print(f"[green]nothing wrong[/] by the {len(judged)} rules that could be judged")

@@ -8,8 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from collectors.model.printable import markdown_text
+from tuner.advice.units import quantity
 
 _MOST_NS: Final = 1 << 62  # the year 2116
+_MEASURED: Final = (
+    "value", "current", "proposed", "before", "after", "low", "high", "after_low", "after_high",
+)  # fmt: skip
+"""Fields whose unit is in the field `unit` beside them."""
 _LEFT_OUT: Final = ("schema",)
 
 
@@ -43,7 +48,11 @@ def _section(value: Any, level: int, lines: list[str]) -> None:
 
 def _mapping(value: dict[str, Any], level: int, lines: list[str]) -> None:
     flat = {k: v for k, v in value.items() if _is_flat(v) and v != [] and k not in _LEFT_OUT}
-    lines += [f"- {_words(key)}: {_said(key, item)}" for key, item in flat.items() if item != ""]
+    lines += [
+        f"- {_words(key)}: {_said(key, value)}"
+        for key, item in flat.items()
+        if item != "" and not _within(key, value)
+    ]
     if flat:
         lines.append("")
     for key, item in value.items():
@@ -62,10 +71,11 @@ def _records(rows: list[dict[str, Any]], level: int, lines: list[str]) -> None:
         for name in dict.fromkeys(name for row in rows for name in row)
         if all(_is_flat(row.get(name, "")) for row in rows)
         and any(row.get(name, "") not in ("", None, []) for row in rows)
+        and not all(_within(name, row) for row in rows)
     ]
     lines.append(f"| {' | '.join(map(_words, names))} |")
     lines.append(f"|{' --- |' * len(names)}")
-    lines += [f"| {' | '.join(_said(n, row.get(n, '')) for n in names)} |" for row in rows]
+    lines += [f"| {' | '.join(_said(n, row) for n in names)} |" for row in rows]
     lines.append("")
 
 
@@ -87,8 +97,16 @@ def _cell(value: Any) -> str:
     return markdown_text(text)
 
 
-def _said(name: str, value: Any) -> str:
-    """Return the value of a field; times as a date in UTC."""
+def _within(name: str, row: dict[str, Any]) -> bool:
+    """Tell whether a field is the unit that the numbers beside it are written with."""
+    return name == "unit" and any(type(row.get(one)) in (int, float) for one in _MEASURED)
+
+
+def _said(name: str, row: dict[str, Any]) -> str:
+    """Return the value of a field; times as a date in UTC, measured numbers with their unit."""
+    value = row.get(name, "")
+    if name in _MEASURED and row.get("unit") and type(value) in (int, float):
+        return _cell(quantity(value, row["unit"]))
     if name.endswith("_ns") and isinstance(value, int) and 0 < value < _MOST_NS:
         return datetime.fromtimestamp(value / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return _cell(value)

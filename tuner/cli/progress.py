@@ -12,18 +12,27 @@ _EVERY_S = 0.25
 
 
 @contextmanager
-def counting(what: str, of: str = "items") -> Iterator[Callable[[int], None]]:
-    """Give a function to call with the number of items (or what `of` says) so far."""
-    shown = [0.0]
-    due = [time.monotonic() + _QUIET_S]
+def counting(
+    what: str, of: str = "items", share: Callable[[], float] | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Give a function to call with the number of items (or what `of` says) so far.
+
+    share: how much of the whole is done, 0 to 1; without it the whole is not known, and the time
+    that it took so far is shown.
+    """
+    shown = False
+    begun = time.monotonic()
+    due = begun + _QUIET_S
     terminal = sys.stderr.isatty()
 
     def count(items: int) -> None:
+        nonlocal shown, due
         now = time.monotonic()
-        if terminal and now >= due[0]:
-            due[0], shown[0] = now + _EVERY_S, now
-            print(f"\r{what}: {items} {of}", end="", file=sys.stderr, flush=True)
+        if terminal and now >= due:
+            due, shown = now + _EVERY_S, True
+            far = f"{now - begun:.0f} s so far" if share is None else f"{min(share(), 1.0):.0%}"
+            print(f"\r\x1b[K{what}: {items:,} {of}, {far}", end="", file=sys.stderr, flush=True)
 
     yield count
-    if shown[0]:
+    if shown:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

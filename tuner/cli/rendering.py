@@ -118,11 +118,17 @@ def left_out(plan: Plan) -> Iterator[str]:
     """Yield what people must decide: conflicts, and recommendations that the plan refuses."""
     from collectors.model.entities import display
 
-    for conflict in plan.conflicts:
-        yield printable(f"Conflict: {conflict.why} ({', '.join(conflict.recommendations)}).")
+    told: dict[str, list[str]] = {}
+    for conflict in plan.conflicts:  # of many places alike, the first stands for all
+        _, _, what = conflict.why.partition(": ")
+        text = f"Conflict: {conflict.why} ({', '.join(conflict.recommendations)})"
+        told.setdefault(f"conflict {what}", []).append(text)
     for row in plan.refused:
-        told = f"{row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})."
-        yield printable(f"Not planned: {told}")
+        text = f"Not planned: {row.knob} of {display(row.scope)}: {row.why} ({row.recommendation})"
+        told.setdefault(f"refused {row.knob} {row.why}", []).append(text)
+    for first, *others in told.values():
+        more = f", and {len(others)} more like it" if others else ""
+        yield printable(f"{first}{more}.")
 
 
 def printed(texts: Sequence[Rendered]) -> Iterator[str]:

@@ -107,13 +107,14 @@ def advise(
     diagnosis = diagnose(window, fabric, RULES)
     proof = Proof(recommend(diagnosis, window, fabric))
     if budget_s > 0:
-        with counting("simulating", "runs") as count:
+        budget = Budget(budget_s, clock)
+        with counting("simulating", "runs", lambda: budget.spent_s / budget.seconds) as count:
             proof = prove(
                 proof.recommendations,
                 diagnosis,
                 window,
                 fabric,
-                budget=Budget(budget_s, clock),
+                budget=budget,
                 progress=count,
             )
     valued = with_outcome(proof.recommendations, measured or Measured())

@@ -73,7 +73,7 @@ def whatif(
         twin = build_twin(window, fabric)
         other = twin.changed(window, fabric, changes)
         purse = Budget(budget, time.monotonic)
-        with counting("simulating", "runs") as count:
+        with counting("simulating", "runs", lambda: purse.spent_s / purse.seconds) as count:
             found = compare(twin, other, purse, seed=seed, progress=count)
     blind = _blind(changes, window, twin, other, found)
     if answer is Format.table:
