@@ -131,6 +131,12 @@ def left_out(plan: Plan) -> Iterator[str]:
         yield printable(f"{first}{more}.")
 
 
+def listed_names(names: Sequence[str]) -> str:
+    """Return names of devices for a line: the first three, and how many more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return printable(", ".join(names[:3]) + more)
+
+
 def printed(texts: Sequence[Rendered]) -> Iterator[str]:
     """Yield what to show of the texts where no folder is given."""
     for made in texts:

@@ -32,6 +32,7 @@ from tuner.cli.rendering import (
     Render,
     known_language,
     left_out,
+    listed_names,
     printed,
     rendered,
     write_out,
@@ -181,6 +182,12 @@ def suggest(
         print(as_text(_document(advice, plan), answer))
     if out is not None:
         print(f"wrote {written} files below {out}, begin with {out / 'plan.md'}", file=sys.stderr)
+        if mute := [text.device for text in texts if not text.platform]:
+            print(
+                f"nothing written for {listed_names(mute)}: the language is not known, choose one "
+                "with --render",
+                file=sys.stderr,
+            )
     elif answer is PlanFormat.table:
         print("\n".join(printed(texts)), end="\n" if texts else "")
     if advice.recommendations:
