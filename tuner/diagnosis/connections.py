@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from collectors.model.entities import Port, Switch
 from tuner.diagnosis.address import packed
@@ -12,8 +13,7 @@ from tuner.diagnosis.place import far_end
 from tuner.diagnosis.view import FabricView, HostTelemetry
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True, gc=False):
     """A queue pair of a port towards another port of the fabric."""
 
     src: Port
@@ -29,9 +29,11 @@ def connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
 
 def _connections(telemetry: HostTelemetry) -> tuple[Connection, ...]:
     pairs = [pair for pair in telemetry.queue_pairs() if pair.remote_address]
+    # By identity: the queue pairs of a device mostly share it.
+    ends = {(id(pair.device), pair.port): pair for pair in pairs}.values()
     by_address = {
         address: port
-        for port in dict.fromkeys(Port(pair.device, pair.port) for pair in pairs)
+        for port in dict.fromkeys(Port(pair.device, pair.port) for pair in ends)
         for gid in telemetry.gids(port)
         if (address := packed(gid.gid)) is not None
     }

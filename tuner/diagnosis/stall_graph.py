@@ -203,9 +203,6 @@ def _cycles(
     behind: Mapping[Wire, tuple[Edge, ...]], waiting: Mapping[Wire, float]
 ) -> tuple[tuple[Wire, ...], ...]:
     """Return the sets of egresses that wait for each other in a circle nearly all the time."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     stuck = [wire for wire, share in waiting.items() if share >= DEADLOCK]
     place = {wire: number for number, wire in enumerate(stuck)}
     pairs = [
@@ -216,6 +213,9 @@ def _cycles(
     ]
     if not pairs:
         return ()
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     rows, columns = zip(*pairs, strict=True)
     graph = coo_array(([1] * len(pairs), (rows, columns)), shape=(len(stuck), len(stuck)))
     _, labels = connected_components(graph, directed=True, connection="strong")

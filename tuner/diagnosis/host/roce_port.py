@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Device, Entity, Netdev, Port, display, priority
 from collectors.model.entities import QueuePair as QueuePairEntity
-from collectors.model.facts import Setting
+from collectors.model.facts import Scalar, Setting
 from collectors.model.metric import Metric
 from collectors.model.roce import dscp_of_tclass
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
@@ -21,8 +24,7 @@ SOFTWARE: Final = frozenset({"rxe", "siw"})  # no PFC, no congestion control, no
 MISSING: Final = "state and link layer of an RDMA port"
 
 
-@dataclass(frozen=True)
-class RocePort:
+class RocePort(msgspec.Struct, frozen=True, gc=False):
     """A RoCE port in hardware. settings: of the port. qos: of its network interface.
 
     kind: equal only for ports that are set alike and whose jobs are.
@@ -41,7 +43,7 @@ class RocePort:
         enabled = self.qos.get("pfc_priorities")
         if enabled is None or not isinstance(enabled.value, tuple):
             return None
-        return frozenset(p for p, on in enumerate(enabled.value) if on)
+        return _priorities(enabled.value)
 
     def priority_of_dscp(self, dscp: int) -> int | None:
         """Return the priority that the interface gives to a DSCP, None where it is unknown.
@@ -68,6 +70,11 @@ class RocePort:
 
     def __str__(self) -> str:
         return f"{display(self.port)} ({self.netdev.name})"
+
+
+@lru_cache
+def _priorities(states: tuple[Scalar, ...]) -> frozenset[int]:
+    return frozenset(p for p, on in enumerate(states) if on)
 
 
 def shown(entity: Entity, setting: Setting) -> Evidence:
@@ -101,6 +108,7 @@ def roce_ports(telemetry: HostTelemetry) -> Sequence[RocePort]:
 
 def _roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
     found = []
+    variables = _variables(telemetry)
     for port in all_ports(telemetry):
         attributes = telemetry.attributes(port)
         layer, name = attributes.get("link_layer"), attributes.get("netdev")
@@ -110,7 +118,8 @@ def _roce_ports(telemetry: HostTelemetry) -> list[RocePort]:
             continue
         netdev = Netdev(port.device.host, str(name.value))
         settings, qos = telemetry.settings(port), telemetry.settings(netdev)
-        jobs = tuple((name, value) for name, value, _ in job_variables(telemetry, port))
+        of_jobs = variables.get(port.device, ()) if variables else ()
+        jobs = tuple((name, value) for name, value, _ in of_jobs)
         alike = kind, telemetry.likeness(port), telemetry.likeness(netdev), jobs
         found.append(RocePort(port, netdev, kind, settings, qos, alike))
     return found
@@ -218,7 +227,11 @@ def data_classes(telemetry: HostTelemetry, roce: RocePort) -> list[DataClass]:
 
 def job_variables(telemetry: HostTelemetry, port: Port) -> Sequence[tuple[str, str, Evidence]]:
     """Return (name, value, evidence) of the environment of jobs that hold queue pairs here."""
-    return once(telemetry, "job variables", lambda: _job_variables(telemetry)).get(port.device, ())
+    return _variables(telemetry).get(port.device, ())
+
+
+def _variables(telemetry: HostTelemetry) -> Mapping[Device, Sequence[tuple[str, str, Evidence]]]:
+    return once(telemetry, "job variables", lambda: _job_variables(telemetry))
 
 
 def _job_variables(
