@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
@@ -76,6 +77,7 @@ def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
         raise ConfigInvalid(source, "--source", "it and --tuner: one of the two")
     # All that is read is kept to the end: looking for garbage in it costs a third of the time.
     gc.disable()
+    atexit.register(gc.freeze)  # nor at the end: memory is given back without it
     # Before numpy is imported: huge pages, where memory is fragmented, cost six times small ones.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     ca, cert, key = (os.environ.get(f"FABRIC_TUNER_{part}", "") for part in ("CA", "CERT", "KEY"))
