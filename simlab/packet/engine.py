@@ -80,7 +80,13 @@ from simlab.packet.layout import (
     TREE,
     WINDOW,
 )
-from simlab.packet.lookahead import CACHED_LEVELS, look_ahead, tree_depth
+from simlab.packet.lookahead import (
+    CACHED_LEVELS,
+    fetch_beyond,
+    fetch_region,
+    look_ahead,
+    tree_depth,
+)
 from simlab.packet.pause import kick, pause_received, pause_timer
 from simlab.packet.reaction import notified
 from simlab.packet.receiver import received
@@ -267,8 +273,13 @@ def run_regions(
 
     Every other call goes through them backwards: the last ones are still in the caches.
     """
-    for step in range(end - begin):
-        index = begin + step if s[FORWARD] != 0 else end - 1 - step
+    step = 2 * s[FORWARD] - 1
+    index = begin if step > 0 else end - 1
+    while begin <= index < end:
+        if begin <= index + 2 * step < end:
+            fetch_region(s, index + 2 * step)
+        if begin <= index + step < end:
+            fetch_beyond(s, index + step)
         bound = time << ENTITY_BITS
         if common:  # ports come before common events, which come before QPs
             bound += s[s[REGIONS] + index * REGION_WORDS + REGION_FIRST_QP]
@@ -276,6 +287,7 @@ def run_regions(
             status = run_region(s, f, trace, index, bound)
             if status != REACHED:
                 return status
+        index += step
     return REACHED
 
 

@@ -3,7 +3,8 @@
 The tournament tree knows what comes next. After an event, the nodes on its way to the root hold
 the earliest events of parts of the tree; the smaller the part, the further away its event is. Three
 nodes are looked at: far away the event's row is fetched, then what the row points to, and at last
-what the event will touch beyond that. Nothing here changes a result.
+what the event will touch beyond that. With regions, the rows of the one after the next are fetched,
+and what those of the next one point to. Nothing here changes a result.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from simlab.packet.layout import (
     PACE,
     PKT_CURSOR,
     PKT_INFO,
+    PKT_NEXT,
     PKT_QP,
     PORT_GROUPS,
     PORT_LINK_HEAD,
@@ -34,16 +36,19 @@ from simlab.packet.layout import (
     PRIORITY_SHIFT,
     QP_CLASS,
     QP_MESSAGE,
+    QP_PATH,
     QP_PORT,
     QP_SHIFT,
     QP_TIMER,
     QUEUE_WORDS,
+    ROOTS,
     TREE,
 )
 
 CACHED_LEVELS = 12  # of a tree with which everything stays in the caches anyway
 # Levels below the root; three apart, so that one walk seldom does two steps for one event.
 ROW_LEVEL, POINTED_LEVEL, TOUCHED_LEVEL = 12, 9, 4
+ARRIVALS_AHEAD = 4  # packets of a link that are fetched before the region is reached
 
 
 @jit
@@ -128,6 +133,43 @@ def look_ahead(s: Ints, entity: int, depth: int) -> None:
     fetch_row(s, s[TREE + (node >> (depth - ROW_LEVEL))])
     fetch_pointed(s, s[TREE + (node >> (depth - POINTED_LEVEL))])
     fetch_touched(s, s[TREE + (node >> (depth - TOUCHED_LEVEL))])
+
+
+@jit
+def fetch_region(s: Ints, index: int) -> None:
+    """Fetch what most events of a region touch: the rows of links, ports and queue pairs."""
+    block = s[LEAVES] // s[ROOTS]
+    for place in range(s[OWNERS] + index * block, s[OWNERS] + (index + 1) * block):
+        kind = s[place] & OWNER_KIND
+        row = s[place] - kind
+        if kind in (ARRIVAL, DEPARTURE, PACE):
+            fetch_ahead(s, row)
+            fetch_ahead(s, row + 8)
+        if kind == PACE:
+            fetch_ahead(s, row + 16)
+            fetch_ahead(s, row + 24)
+        if kind == 0:
+            break
+
+
+@jit
+def fetch_beyond(s: Ints, index: int) -> None:
+    """Fetch what the rows of a region point to: packets about to arrive, messages, paths."""
+    block = s[LEAVES] // s[ROOTS]
+    for place in range(s[OWNERS] + index * block, s[OWNERS] + (index + 1) * block):
+        kind = s[place] & OWNER_KIND
+        row = s[place] - kind
+        if kind == ARRIVAL:
+            packet = s[row + PORT_LINK_HEAD]
+            for _ in range(ARRIVALS_AHEAD):  # behind the last one is row 0
+                fetch_ahead(s, packet)
+                packet = s[packet + PKT_NEXT]
+        elif kind == PACE:
+            fetch_ahead(s, s[row + QP_MESSAGE])
+            fetch_ahead(s, s[row + QP_MESSAGE] + 8)
+            fetch_ahead(s, s[row + QP_PATH])
+        elif kind == 0:
+            break
 
 
 @jit
