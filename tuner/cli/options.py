@@ -77,14 +77,17 @@ def look(tuner: str, source: str, since: str) -> tuple[Window, str]:
         raise ConfigInvalid(source, "--source", "it and --tuner: one of the two")
     # All that is read is kept to the end: looking for garbage in it costs a third of the time.
     gc.disable()
-    atexit.register(gc.freeze)  # nor at the end: memory is given back without it
     # Before numpy is imported: huge pages, where memory is fragmented, cost six times small ones.
     os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
     ca, cert, key = (os.environ.get(f"FABRIC_TUNER_{part}", "") for part in ("CA", "CERT", "KEY"))
     with counting("reading telemetry") as count:
-        return open_window(
+        window, named = open_window(
             source, "" if source else tuner, since, tls=tls_of(ca, cert, key), progress=count
         )
+    kept: list[object] = [window]
+    kept.append(kept)  # in a circle: the interpreter frees it neither piece by piece
+    atexit.register(gc.freeze)  # nor as garbage at the end, for the system takes it all at once
+    return window, named
 
 
 @contextlib.contextmanager
