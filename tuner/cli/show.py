@@ -23,6 +23,7 @@ from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
 from tuner.diagnosis.host.checks import CHECKS
 
 WIDTH: Final = 100
+MOST_PLACES: Final = 3
 MOST_BLIND: Final = 6
 MOST_ROWS: Final = 200
 NAME_WIDTH: Final = 34  # columns for a metric's name
@@ -85,19 +86,34 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         ("sure", {"justify": "right", "no_wrap": True}),
     ):
         table.add_column(name, **options)
-    for finding in findings[:MOST_ROWS]:
+    rows = _following(findings)
+    for finding, *others in rows[:MOST_ROWS]:
         what = finding.summary
+        if others:
+            places = ", ".join(display(other.subject) for other in others[:MOST_PLACES])
+            more = ", ..." if len(others) > MOST_PLACES else ""
+            what += f"; the same at {len(others)} more: {places}{more}"
         if finding.explained_by:
             what += f" (follows from {finding.explained_by})"
         table.add_row(
-            finding.id,
+            f"{finding.id}\n+{len(others)} more" if others else finding.id,
             Text(finding.severity, style=_COLOUR[finding.severity]),
             plain(what),
             f"{finding.confidence:.0%}",
         )
-    if len(findings) > MOST_ROWS:
-        table.caption = f"and {len(findings) - MOST_ROWS} more: --format json has all"
+    if len(rows) > MOST_ROWS:
+        table.caption = f"and {len(rows) - MOST_ROWS} more: --format json has all"
     return table
+
+
+def _following(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return findings, those of one rule that follow from the same cause together."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        alone = not finding.explained_by
+        key = finding.id if alone else (finding.rule, finding.explained_by, finding.severity)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
 
 
 def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:

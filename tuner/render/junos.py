@@ -111,6 +111,8 @@ def _scheduler(change: Change, slot: Slot) -> tuple[list[str], list[str]]:
 
 def _classifier(change: Change, port: Interface) -> tuple[str, list[str]]:
     if change.text(port, "trust") not in ("", "dscp"):
+        if change.way == "undo":
+            return "", []  # without a classifier the port is as it was: it does not look at DSCPs
         change.lacks([port], ["trust"], "the classifier here is by DSCP")
     rows: list[str] = []
     made: list[str] = []

@@ -154,6 +154,8 @@ def _classify(change: Change, port: Interface, blocks: Block) -> str:
         if isinstance(group, int) and group >= 0:
             by_group.setdefault(group, []).append(dscp)
     if change.text(port, "trust") not in ("", "dscp"):
+        if change.way == "undo":
+            return ""  # without a policy the port is as it was: it does not look at DSCPs
         change.lacks([port], ["trust"], "NX-OS classes by DSCP here; PCP needs class maps by cos")
     lines: list[str] = []
     for group, dscps in sorted(by_group.items()):

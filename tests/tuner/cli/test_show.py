@@ -11,6 +11,7 @@ from tuner.advice.recommendation import Effect
 from tuner.cli import progress, show
 from tuner.cli.markdown import markdown
 from tuner.cli.rendering import left_out
+from tuner.diagnosis.finding import Finding
 
 
 def test_the_same_change_for_one_cause_is_one_row():
@@ -21,6 +22,21 @@ def test_the_same_change_for_one_cause_is_one_row():
     assert "+4 more" in text
     assert text.count("(at 5 places)") == 1
     assert text.count("qps_per_connection: 1") == 1
+
+
+def test_what_follows_from_one_cause_is_one_row():
+    def late(number, cause):
+        return Finding(
+            "ack-timeouts", "link", Host(f"h{number}"), "info", 0.8, f"h{number} is late", 0, (),
+            "x", explained_by=cause,
+        )  # fmt: skip
+
+    console = Console(width=100, record=True)
+    console.print(show.findings_table([*(late(n, "a") for n in range(6)), late(7, "b")]))
+    text = " ".join(console.export_text().replace("│", " ").split())
+    assert "h0 is late; the same at 5 more: h1, h2, h3, ... (follows from a)" in text
+    assert "+5 more" in text
+    assert "h7 is late (follows from b)" in text
 
 
 def test_what_was_predicted_for_all_together_is_told_once():

@@ -245,6 +245,19 @@ def test_undo_goes_back_to_the_profile_of_before(platform):
     assert "site-a" in {str(row.value) for row in switch.facts().attributes}
 
 
+@pytest.mark.parametrize("platform", ["nxos", "junos"])
+def test_a_port_that_looked_at_no_dscp_looks_at_none_after_undo(platform):
+    port = Interface(LEAF, NAMES.get(platform, "Ethernet1/1"))
+    places = tuple(3 if dscp == 26 else -1 for dscp in range(64))
+    before = {(port, "trust"): "pcp", (port, "dscp_to_traffic_class"): places}
+    switch = SWITCHES[platform][1]()
+    made = render_device(device(platform, before, {(port, "trust"): "dscp"}), RENDERERS[platform])
+    switch.enter(made, "apply")
+    assert state(switch)[port, "trust"] == "dscp"
+    switch.enter(made, "undo")
+    assert (port, "trust") not in state(switch)
+
+
 HOSTS = [
     (platform, name)
     for platform, renderer in RENDERERS.items()
