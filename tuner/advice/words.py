@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from collectors.model.facts import Value
+from collectors.model.units import quantity
 from tuner.advice.knobs.knob import shown
 from tuner.advice.recommendation import Effect
-from tuner.advice.units import quantity
 
 
 def effect(item: Effect) -> str:

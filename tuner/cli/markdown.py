@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from collectors.model.printable import markdown_text
-from tuner.advice.units import quantity
+from collectors.model.units import quantity
 
 _MOST_NS: Final = 1 << 62  # the year 2116
 _MEASURED: Final = (

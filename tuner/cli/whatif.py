@@ -275,9 +275,9 @@ def _table(
     from rich.text import Text
 
     from collectors.model.entities import display
+    from collectors.model.units import quantity
     from tuner.advice.knobs.catalogue import KNOBS
     from tuner.advice.knobs.knob import shown
-    from tuner.advice.units import quantity
 
     table = Table(title="What if", title_justify="left", expand=True)
     for name in ("measure", "before", "after", "change", "after, ±30 %"):
@@ -344,7 +344,7 @@ def _blind(
 
 def _fit(twin: Twin, found: Comparison) -> str:
     """Return how well the twin as it is does what was counted."""
-    from tuner.advice.units import quantity
+    from collectors.model.units import quantity
 
     run, seen = found.before[0], twin.seen
     parts = [f"time {quantity(run.job_s, 'seconds')}"]

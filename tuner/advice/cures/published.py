@@ -9,6 +9,8 @@ from collectors.model.dcqcn import profile
 from collectors.model.entities import Port
 from collectors.model.facts import Value
 from tuner.advice.cure import end_of_pauses, recommend_change
+from tuner.advice.knobs.catalogue import KNOBS
+from tuner.advice.knobs.knob import shown
 from tuner.advice.norm import rate_bps, runs_dcqcn
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.search.candidate import Axis
@@ -43,6 +45,7 @@ def unpublished(
                 continue
             line = rate_bps(telemetry, fabric.attached(port)) or 100e9
             groups.setdefault((now, getattr(profile("hpcc", line), axis.name)), []).append(port)
+        unit = KNOBS[name].unit
         for (now, value), ports in groups.items():
             yield recommend_change(
                 finding,
@@ -50,8 +53,8 @@ def unpublished(
                 ports[0],
                 now,
                 value,
-                f"{name} is outside {axis.low:g} to {axis.high:g}, which all that is published "
-                f"lies in ({len(ports)} NICs)",
+                f"{name} is outside {shown(axis.low, unit)} to {shown(axis.high, unit)}, which "
+                f"all that is published lies in ({len(ports)} NICs)",
                 end_of_pauses(finding),
                 confidence=finding.confidence,
                 risk="low",

@@ -7,6 +7,7 @@ from typing import Final
 
 from collectors.model.entities import Entity, Interface, Netdev, Port, Switch, display, wire_of
 from collectors.model.facts import Value
+from collectors.model.units import quantity
 from tuner.advice.cure import end_of_loss, recommend_change
 from tuner.advice.cures.host import look_at
 from tuner.advice.norm import held, usual
@@ -53,7 +54,7 @@ def act_later(
             now,
             wanted,
             f"let the watchdog of {display(slots[0])} wait longer than congestion pauses a queue: "
-            f"{now:g} s is less than its like or any guide allow",
+            f"{quantity(now, 'seconds')} is less than its like or any guide allow",
             end_of_loss(telemetry, fabric, finding.affected),
             confidence=finding.confidence,
             risk="low",

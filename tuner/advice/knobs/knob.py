@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from collectors.model.facts import Value
-from tuner.advice.units import quantity
+from collectors.model.units import quantity
 
 Lasts: TypeAlias = Literal["running", "persistent", "next_reset", "next_job"]
 """running: until reload or reboot. next_reset: kept, in force only after a reset of the device."""

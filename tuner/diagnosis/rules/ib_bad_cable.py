@@ -9,6 +9,7 @@ from collectors.model.catalogue import infiniband as rows
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Entity, Interface, Port, Wire, display, link
 from collectors.model.metric import Metric
+from collectors.model.units import quantity
 from tuner.diagnosis.credits import credit_waits, is_elsewhere
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
@@ -146,7 +147,7 @@ def _below(
             Evidence(rows.LANES.name, end, lanes.value, "count", f"{expected[0]:g} as its like")
         ]
     if rate.value < 0.95 * expected[1]:
-        text = f"{expected[1] / 1e9:g} Gbit/s as its like"
+        text = f"{quantity(expected[1], 'bps')} as its like"
         return [Evidence(rows.DATA_RATE.name, end, rate.value, "bps", text)]
     return []
 

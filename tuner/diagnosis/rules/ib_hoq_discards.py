@@ -8,6 +8,7 @@ from collectors.model.catalogue import infiniband as rows
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Entity, Interface, display
 from collectors.model.metric import Metric
+from collectors.model.units import quantity
 from tuner.diagnosis.credits import credit_waits, is_elsewhere
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
@@ -53,7 +54,7 @@ def _finding(
     waited = ""
     if life is not None and isinstance(life.value, int) and 0 <= life.value <= MOST_LIFE:
         seconds = HOQ_UNIT_S * 2**life.value
-        waited = f" after {seconds * 1e3:.3g} ms without a credit"
+        waited = f" after {quantity(seconds, 'seconds')} without a credit"
         evidence.append(Evidence(life.name, entity, life.value, "count", note=f"{seconds:.3g} s"))
     return found(
         rule,

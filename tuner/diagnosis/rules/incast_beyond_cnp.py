@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from collectors.model.catalogue import rdma
+from collectors.model.units import quantity
 from tuner.diagnosis.control_loop import Loop, loops
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, found, grew, verdict
@@ -35,7 +36,7 @@ def _judge(rule: Rule, telemetry: Telemetry, loop: Loop) -> Finding | None:
         0.75,
         f"{loop.flows} flows of {len(loop.senders)} hosts send to {loop}: {loop.marked:.0%} of "
         "the packets are marked, and each flow gets at most one CNP"
-        + ("" if interval is None else f" in {interval * 1e6:.0f} us"),
+        + ("" if interval is None else f" in {quantity(interval, 'seconds')}"),
         [
             Evidence("flows", loop.wire, float(loop.flows), "count", f"< {MANY}"),
             Evidence("marked share", loop.wire, loop.marked, "ratio", f"< {SATURATED:.0%}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from collectors.model.units import quantity
 from tuner.diagnosis.control_loop import Loop, loops
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import loads
@@ -39,14 +40,14 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
 def _reasons(loop: Loop) -> list[tuple[str, list[Evidence]]]:
     reasons = []
     if loop.ecn is not None and loop.ecn.kmin_bytes * 8 / loop.speed_bps < LOW_KMIN_S:
-        text = f"Kmin of {loop.ecn.kmin_bytes:.0f} bytes is too low for its speed"
+        text = f"Kmin of {quantity(loop.ecn.kmin_bytes, 'bytes')} is too low for its speed"
         reasons.append((text, loop.evidence("kmin_bytes")))
     parameters = loop.parameters
     if parameters is not None and parameters.cnp_interval_s < SHORT_CNP_S:
-        text = f"CNPs of a flow come every {parameters.cnp_interval_s * 1e6:g} us"
+        text = f"CNPs of a flow come every {quantity(parameters.cnp_interval_s, 'seconds')}"
         reasons.append((text, loop.evidence("dcqcn_cnp_interval_s")))
     if parameters is not None and parameters.cut_window_s < SHORT_CUT_S:
-        text = f"senders cut their rate every {parameters.cut_window_s * 1e6:g} us"
+        text = f"senders cut their rate every {quantity(parameters.cut_window_s, 'seconds')}"
         reasons.append((text, loop.evidence("dcqcn_cut_window_s")))
     return reasons
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from collectors.model.catalogue import interface
 from collectors.model.entities import Entity, display
+from collectors.model.units import quantity
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.rule import Rule, found, grew, verdict
 from tuner.diagnosis.view import FabricView, Growing, Telemetry
@@ -65,8 +66,8 @@ def _finding(rule: Rule, slot: Entity, growth: Growing, period: int) -> Finding:
         slot,
         "info",
         0.4,
-        f"{display(slot)} is paused again and again every {seconds:.3g} s, {growth.rate:.1%} of "
-        "the time: somebody sends in pulses",
+        f"{display(slot)} is paused again and again every {quantity(seconds, 'seconds')}, "
+        f"{growth.rate:.1%} of the time: somebody sends in pulses",
         [grew(interface.PFC_RX_PAUSE, slot, growth, f"no period (correlation < {CORRELATED})")],
         affected=[slot],
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from collectors.model.catalogue import interface as rows
 from collectors.model.entities import Entity, Interface, Slot, Wire, display, link
+from collectors.model.units import quantity
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import unequal_speeds
 from tuner.diagnosis.place import interface_of
@@ -79,8 +80,8 @@ def _ends(rule: Rule, speeds: dict[Wire, float]) -> Finding:
         cable,
         "critical",
         0.9,
-        f"{display(slow)} runs at {_gbps(speeds[slow])}, its other end {display(fast)} at "
-        f"{_gbps(speeds[fast])}",
+        f"{display(slow)} runs at {quantity(speeds[slow], 'bps')}, its other end "
+        f"{display(fast)} at {quantity(speeds[fast], 'bps')}",
         [Evidence(rows.SPEED.name, end, speeds[end], "bps", "equal ends") for end in (slow, fast)],
         affected=list(speeds),
         explains=_effects(cable),
@@ -97,7 +98,7 @@ def _odd(
         place,
         "critical",
         0.9,
-        f"{display(place)} runs at {_gbps(rate)}, its like at {_gbps(usual)}",
+        f"{display(place)} runs at {quantity(rate, 'bps')}, its like at {quantity(usual, 'bps')}",
         [
             Evidence(name, slot, rate, "bps", f">= {SLOW:.0%} of its like"),
             Evidence(name, slot, usual, "bps", note="median of its like"),
@@ -126,10 +127,6 @@ def _effects(cable: Entity) -> list[tuple[str, Entity]]:
             "pfc-before-ecn", "marking-saturated",
         )
     ]  # fmt: skip
-
-
-def _gbps(bps: float) -> str:
-    return f"{bps / 1e9:g} Gbit/s" if bps >= 1e9 else f"{bps / 1e6:g} Mbit/s"
 
 
 RULE: Final = Rule(

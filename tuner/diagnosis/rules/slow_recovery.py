@@ -7,6 +7,7 @@ from typing import Final
 from collectors.model.catalogue import rdma
 from collectors.model.entities import Port, display
 from collectors.model.facts import Setting
+from collectors.model.units import quantity
 from tuner.diagnosis.finding import Evidence, Verdict
 from tuner.diagnosis.load import loads
 from tuner.diagnosis.rule import Rule, found, grew, verdict
@@ -45,9 +46,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 port,
                 "warning" if load < ROOM else "info",
                 0.7,
-                f"{display(port)} regains half of {speed / 1e9:g} Gbit/s in {needed:.1f} s: its "
-                f"rate grows by {step / 1e6:g} Mbit/s each {_number(timer) * 1e6:g} us, "
-                "after CNPs it stays slow",
+                f"{display(port)} regains half of {quantity(speed, 'bps')} in {needed:.1f} s: its "
+                f"rate grows by {quantity(step, 'bps')} each "
+                f"{quantity(_number(timer), 'seconds')}, after CNPs it stays slow",
                 [
                     Evidence(_AI, port, _number(increase), "bps", f"half in {SLOW_S} s"),
                     Evidence(_TIMER, port, _number(timer), "seconds"),

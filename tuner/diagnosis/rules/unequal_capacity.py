@@ -7,6 +7,7 @@ from typing import Final
 
 from collectors.model.catalogue import interface
 from collectors.model.entities import Entity, Interface, Switch, Wire, display
+from collectors.model.units import quantity
 from tuner.diagnosis.credits import is_infiniband
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.load import Loads, loads
@@ -79,8 +80,8 @@ def _finding(
         switch,
         "critical",
         0.8,
-        f"{display(switch)} has {left / 1e9:g} Gbit/s to its neighbours, its like have "
-        f"{usual / 1e9:g}; ECMP gives it an equal share, and {names(full, 3)} are full",
+        f"{display(switch)} has {quantity(left, 'bps')} to its neighbours, its like have "
+        f"{quantity(usual, 'bps')}; ECMP gives it an equal share, and {names(full, 3)} are full",
         [
             Evidence("capacity to other switches", switch, left, "bps", f"{usual:g} as its like"),
             *(known.evidence(wire) for wire in full[:6] if wire in known.tx),

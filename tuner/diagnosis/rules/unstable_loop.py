@@ -7,6 +7,7 @@ from typing import Final
 
 from collectors.model.catalogue import interface
 from collectors.model.entities import queue
+from collectors.model.units import quantity
 from tuner.diagnosis.control_loop import Loop, loops
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.rule import Rule, found, verdict
@@ -65,9 +66,9 @@ def _judge(rule: Rule, loop: Loop) -> Finding | None:
         loop.wire,
         "warning",
         0.6,
-        f"the queue of {loop} swings from empty to {watermark / 1e3:.0f} kB while the link is "
-        f"{loop.load:.0%} used: for {loop.flows} flows the loop is unstable from "
-        f"{limit * 1e6:.1f} us of delay",
+        f"the queue of {loop} swings from empty to {quantity(watermark, 'bytes')} while the "
+        f"link is {loop.load:.0%} used: for {loop.flows} flows the loop is unstable from "
+        f"{quantity(limit, 'seconds')} of delay",
         [
             Evidence(
                 interface.QUEUE_WATERMARK.name,

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from collectors.model.units import quantity
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import filled, shown
 from tuner.advice.recommendation import Effect
-from tuner.advice.units import quantity
 from tuner.advice.words import effect, predictions, value
 
 
