@@ -4,11 +4,11 @@ import pytest
 from typer.testing import CliRunner
 
 from collectors.model.errors import ConfigInvalid, Malformed
+from collectors.model.printable import printable
 from simlab.scenarios.cli import app as scenarios
 from tuner.advice.outcome.read import parse_measured
 from tuner.cli.main import app
 from tuner.cli.outcome import measured_of
-from tuner.cli.paths import _printable
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_a_step_takes_time_and_at_most_a_day(step):
 
 
 def test_control_characters_of_an_argument_do_not_reach_the_terminal():
-    assert _printable("\x1b[31m\nh") == "\ufffd[31m\ufffdh"
+    assert printable("\x1b[31m\nh") == "\ufffd[31m\ufffdh"
