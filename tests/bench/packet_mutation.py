@@ -34,7 +34,8 @@ TESTS = ROOT / "tests/simlab/packet"
 FILES = (
     "test_transport.py", "test_flow_control.py", "test_collectives.py", "test_invariants.py",
     "test_exact_times.py", "test_paths.py", "test_recorded_runs.py", "test_buffer_edges.py",
-    "test_exact_counts.py", "test_engine_edges.py", "test_regions.py",
+    "test_exact_counts.py", "test_engine_edges.py", "test_regions.py", "test_region_edges.py",
+    "test_hashes.py",
 )  # fmt: skip
 KEPT = ROOT / ".cache/bench/packet_mutation.json"
 MORE_MEMORY = 2 << 30  # a mutant that fills memory is caught by this

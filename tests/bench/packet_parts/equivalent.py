@@ -9,6 +9,7 @@ _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
 _SAME = "both sides lead to the same time"
 _QUEUE = "it is -1 or the control queue, 8"
 _LONG_AGO = "both are longer ago than any interval that can be simulated"
+_ORDER = "only in which order regions go on, for what the caches still hold"
 _CURSOR = "a path is never at word 0 or 1: those are of the header"
 
 EQUIVALENT: dict[str, str] = {
@@ -17,13 +18,12 @@ EQUIVALENT: dict[str, str] = {
     "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: 0 -> 1 (2)": _DONE,
     "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: Eq -> NotEq: "
     "s[qp + QP_ALIVE] == 0": _DONE,
-    "engine: if s[port + PORT_TROUBLE] & STORMED != 0:: 0 -> 1": (
+    "engine: if s[row + PORT_TROUBLE] & STORMED != 0:: 0 -> 1": (
         "flush drops nothing in a port whose queues are not being dropped"
     ),
     "engine: deep = depth > CACHED_LEVELS: Gt -> GtE: depth > CACHED_LEVELS": (
         "only whether memory is fetched ahead"
     ),
-    "events: while node > 1:: Gt -> GtE: node > 1": "the word beside the root is 0 and ends it",
     "pause: if pause_ps > 0:: 0 -> 1": _PICOSECOND,
     "pause: block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now): 0 -> 1": (
         _PICOSECOND
@@ -96,4 +96,24 @@ EQUIVALENT: dict[str, str] = {
     ),
     "switching: s[queue + QUEUE_OPTIONS] & LIMITED != 0 and over_limit(s, switch, queue, "
     "size): 0 -> 1": ("without a limit none is exceeded"),
+    "engine: stop = depth > 0 and s[STOP_WHEN_DONE] != 0: 0 -> 1": (
+        "the only tree is deeper than one level: the smallest fabric has a dozen entities"
+    ),
+    "engine: index = begin + step if s[FORWARD] != 0 else end - 1 - step: 0 -> 1": _ORDER,
+    "engine: index = begin + step if s[FORWARD] != 0 else end - 1 - step: NotEq -> Eq: "
+    "s[FORWARD] != 0": _ORDER,
+    "engine: s[FORWARD] = 1 - s[FORWARD]: 1 -> 2": _ORDER,
+    "engine: if s[TREE + s[ROOTS] + index] < bound:: Lt -> LtE: s[TREE + s[ROOTS] + index] < "
+    "bound": "a region is entered that has nothing to do before the bound",
+    "engine: return PAUSED_FOR_BUDGET if s[EVENTS] >= last else REACHED: GtE -> Gt: s[EVENTS] >= "
+    "last": "only how often it looks up",
+    "engine: even = odd = -1: 1 -> 2": "the next line raises both to the first event",
+    "engine: even = max(even, soonest(s) - 1): 1 -> 2": (
+        "the window begins 1 ps sooner, where nothing happens"
+    ),
+    "hashing: if register & 0x10000 != 0:: 65536 -> 65537": "bit 0 was just shifted in as 0",
+    "hashing: if whole < size:: Lt -> LtE: whole < size": "a block of no bytes is 0 and mixes to 0",
+    "hashing: key = np.zeros(32, dtype=np.int64): 32 -> 33": "room to work in",
+    "hashing: hops = -1: 1 -> 2": "every use asks whether it is below 0",
+    "hashing: if count > 1:: Gt -> GtE: count > 1": "the remainder of a division by 1 is 0",
 }

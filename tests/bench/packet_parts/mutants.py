@@ -75,7 +75,8 @@ class _Instrument(ast.NodeTransformer):
         self.module = module
         self.lines = text.splitlines()
         self.mutants = mutants
-        self.constants: dict[str, ast.expr] = {}  # of the module, written into its functions
+        self.plain: dict[str, ast.expr] = {}  # constants of the module
+        self.constants: dict[str, ast.expr] = {}  # those that its functions use, written into them
 
     def _switch(self, line: int, text: str) -> ast.expr:
         source = self.lines[line - 1].strip()
@@ -89,7 +90,7 @@ class _Instrument(ast.NodeTransformer):
             if isinstance(part, ast.Assign) and not isinstance(part.value, ast.Call):
                 (name,) = part.targets
                 assert isinstance(name, ast.Name)
-                self.constants[name.id] = self.visit(copy.deepcopy(part.value))
+                self.plain[name.id] = part.value
             elif isinstance(part, ast.FunctionDef) and part.decorator_list:  # compiled
                 part.body = [self.visit(statement) for statement in part.body]
         return node
@@ -98,9 +99,11 @@ class _Instrument(ast.NodeTransformer):
         return node if isinstance(node.value, ast.Constant) else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if isinstance(node.ctx, ast.Load) and node.id in self.constants:
-            return copy.deepcopy(self.constants[node.id])
-        return node
+        if not isinstance(node.ctx, ast.Load) or node.id not in self.plain:
+            return node
+        if node.id not in self.constants:
+            self.constants[node.id] = self.visit(copy.deepcopy(self.plain[node.id]))
+        return copy.deepcopy(self.constants[node.id])
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) not in (int, float):
