@@ -9,7 +9,7 @@ _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
 _SAME = "both sides lead to the same time"
 _QUEUE = "it is -1 or the control queue, 8"
 _LONG_AGO = "both are longer ago than any interval that can be simulated"
-_ORDER = "only in which order regions go on, for what the caches still hold"
+_AHEAD = "only whether memory is fetched ahead"
 _CURSOR = "a path is never at word 0 or 1: those are of the header"
 
 EQUIVALENT: dict[str, str] = {
@@ -21,9 +21,7 @@ EQUIVALENT: dict[str, str] = {
     "engine: if s[row + PORT_TROUBLE] & STORMED != 0:: 0 -> 1": (
         "flush drops nothing in a port whose queues are not being dropped"
     ),
-    "engine: deep = depth > CACHED_LEVELS: Gt -> GtE: depth > CACHED_LEVELS": (
-        "only whether memory is fetched ahead"
-    ),
+    "engine: deep = depth > CACHED_LEVELS: Gt -> GtE: depth > CACHED_LEVELS": _AHEAD,
     "pause: if pause_ps > 0:: 0 -> 1": _PICOSECOND,
     "pause: block(s, port, priority, now + pause_ps if pause_ps > 0 else NEVER, now): 0 -> 1": (
         _PICOSECOND
@@ -99,10 +97,17 @@ EQUIVALENT: dict[str, str] = {
     "engine: stop = depth > 0 and s[STOP_WHEN_DONE] != 0: 0 -> 1": (
         "the only tree is deeper than one level: the smallest fabric has a dozen entities"
     ),
-    "engine: index = begin + step if s[FORWARD] != 0 else end - 1 - step: 0 -> 1": _ORDER,
-    "engine: index = begin + step if s[FORWARD] != 0 else end - 1 - step: NotEq -> Eq: "
-    "s[FORWARD] != 0": _ORDER,
-    "engine: s[FORWARD] = 1 - s[FORWARD]: 1 -> 2": _ORDER,
+    "engine: index = begin if step > 0 else end - 1: Gt -> GtE: step > 0": "it is 1 or -1",
+    "engine: if begin <= index + 2 * step < end:: 2 -> 3": _AHEAD,
+    "engine: if begin <= index + 2 * step < end:: LtE -> Lt: begin <= index + 2 * step < end": (
+        _AHEAD
+    ),
+    "engine: if begin <= index + 2 * step < end:: Lt -> LtE: begin <= index + 2 * step < end": (
+        _AHEAD
+    ),
+    "engine: fetch_region(s, index + 2 * step): 2 -> 3": _AHEAD,
+    "engine: if begin <= index + step < end:: LtE -> Lt: begin <= index + step < end": _AHEAD,
+    "engine: if begin <= index + step < end:: Lt -> LtE: begin <= index + step < end": _AHEAD,
     "engine: if s[TREE + s[ROOTS] + index] < bound:: Lt -> LtE: s[TREE + s[ROOTS] + index] < "
     "bound": "a region is entered that has nothing to do before the bound",
     "engine: return PAUSED_FOR_BUDGET if s[EVENTS] >= last else REACHED: GtE -> Gt: s[EVENTS] >= "
