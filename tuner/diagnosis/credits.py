@@ -96,11 +96,17 @@ def link_loads(telemetry: Telemetry) -> dict[Wire, float]:
 
 def is_infiniband(telemetry: Telemetry) -> bool:
     """Tell whether an InfiniBand sweep saw cables: balance there is a matter of routing."""
-    return any(neighbour.how == "ib" for neighbour in telemetry.neighbours())
+    return once(
+        telemetry, "ib cables", lambda: any(cable.how == "ib" for cable in telemetry.neighbours())
+    )
 
 
 def is_elsewhere(telemetry: Telemetry, fabric: FabricView) -> bool:
     """Tell whether this is surely no InfiniBand fabric: only Ethernet or software devices."""
+    return once(telemetry, "no InfiniBand", lambda: _is_elsewhere(telemetry, fabric))
+
+
+def _is_elsewhere(telemetry: Telemetry, fabric: FabricView) -> bool:
     if is_infiniband(telemetry):
         return False
     if telemetry.entities(rows.WAIT_TICK.name):

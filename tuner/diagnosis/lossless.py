@@ -20,16 +20,11 @@ def pfc_of(telemetry: Telemetry) -> Mapping[Wire, frozenset[int]]:
     """Return the priorities with PFC of every wire whose setting is known."""
 
     def found() -> dict[Wire, frozenset[int]]:
-        on = {
-            value: frozenset(p for p, on in enumerate(value) if on)
-            for value in telemetry.alike(PFC)
-            if isinstance(value, tuple)
-        }
         known: dict[Wire, frozenset[int]] = {}
-        for entity, setting in telemetry.setting_all(PFC).items():
-            wire = wire_of(entity)
-            if wire is not None and isinstance(setting.value, tuple):
-                known[wire] = on[setting.value]
+        for value, entities in telemetry.alike(PFC).items():
+            if isinstance(value, tuple):
+                on = frozenset(p for p, on in enumerate(value) if on)
+                known |= {wire: on for wire in map(wire_of, entities) if wire is not None}
         return known
 
     return once(telemetry, "pfc_of", found)

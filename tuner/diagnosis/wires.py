@@ -53,7 +53,13 @@ class Wires:
             told = wire_of(entity)
             if told is not None:
                 number(told)
-        cables = [(number(near), number(far)) for near, far in fabric.peers.items()]
+        cables = [
+            (
+                near_number if (near_number := met.get(id(near))) is not None else number(near),
+                far_number if (far_number := met.get(id(far))) is not None else number(far),
+            )
+            for near, far in fabric.peers.items()
+        ]
         plugs = [(number(port), number(fabric.attached(port))) for port in fabric.ports()]
         self._wires = list(self._numbers)
         self.far: Ints = np.full(len(self._wires), -1, np.int64)

@@ -1,13 +1,13 @@
 """All cells of a window in one table: a question about a metric is a slice, not a walk.
 
 Panels are put in the order of preference of their collectors, cells of integers and of floats
-apart; each is sorted by column once. What is asked of every cell (growth, newest value) is
-formed for all of them when it is first asked for.
+apart; each is sorted by column once. Growth is formed for all cells when it is first asked for,
+newest and highest values for the cells that are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -71,37 +71,40 @@ class Cells:
         """Growth of every cell."""
         return growth_of(self.panels, self._halves, self.columns, self._column)
 
-    @cached_property
-    def newest(self) -> tuple[Values, Ints]:
-        """Newest native value and its wall clock; undefined where there is no reading."""
-        values, times = [], []
-        for panel, half in zip(self.panels, self._halves, strict=True):
-            if half.present is None and len(half.values):
-                values.append(half.values[-1])
-                times.append(panel.at[-1][half.row])
-            else:
-                last = half.last
-                values.append(half.values[last, np.arange(len(last))])
-                times.append(panel.at[last, half.row])
-        return _joined(values), _joined(times)
+    def newest(self, cells: Ints) -> tuple[Values, Ints]:
+        """Return newest native value and its wall clock of cells that have a reading."""
+        values, times = self._nothing(cells)
+        for panel, half, places, own in self._by_panel(cells):
+            dense = half.present is None
+            last = np.full(len(own), -1) if dense else half.last[own]
+            values[places] = half.values[last, own]
+            times[places] = panel.at[last, half.row[own]]
+        return values, times
 
     def highest(self, cells: Ints) -> tuple[Values, Ints]:
         """Return highest native value and its wall clock of cells that have a reading."""
-        values = np.zeros(len(cells), self._halves[0].values.dtype if self._halves else np.float64)
-        times = np.zeros(len(cells), np.int64)
-        order = np.argsort(cells)
-        edges = np.searchsorted(cells[order], self._starts)
-        for owner in np.flatnonzero(np.diff(edges)).tolist():
-            there = order[edges[owner] : edges[owner + 1]]
-            own = cells[there] - self._starts[owner]
-            panel, half = self.panels[owner], self._halves[owner]
+        values, times = self._nothing(cells)
+        for panel, half, places, own in self._by_panel(cells):
             held = half.values[:, own]
             if half.present is not None:
                 held = np.where(half.present[:, own], held, held.min(axis=0))
             top = held.argmax(axis=0)
-            values[there] = held[top, np.arange(len(own))]
-            times[there] = panel.at[top, half.row[own]]
+            values[places] = held[top, np.arange(len(own))]
+            times[places] = panel.at[top, half.row[own]]
         return values, times
+
+    def _nothing(self, cells: Ints) -> tuple[Values, Ints]:
+        dtype = self._halves[0].values.dtype if self._halves else np.float64
+        return np.zeros(len(cells), dtype), np.zeros(len(cells), np.int64)
+
+    def _by_panel(self, cells: Ints) -> Iterator[tuple[Panel, Half, Ints, Ints]]:
+        """Yield (panel, half, places in `cells`, the same cells within the half)."""
+        order = np.argsort(cells)
+        edges = np.searchsorted(cells[order], self._starts)
+        for owner in np.flatnonzero(np.diff(edges)).tolist():
+            places = order[edges[owner] : edges[owner + 1]]
+            own = cells[places] - self._starts[owner]
+            yield self.panels[owner], self._halves[owner], places, own
 
     @cached_property
     def _by_column(self) -> tuple[Ints, Ints]:

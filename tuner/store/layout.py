@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from collectors.model.entities import Entity, Slot
+from collectors.model.entities import Entity, Slot, SlotKind
 from tuner.store.arithmetic import Ints
 
 
@@ -39,7 +39,7 @@ class Layout:
             owner.append(number)
         self.owner: Ints = np.array(owner, np.int64)
         self.slot: Ints = np.array(slot, np.int64)
-        self._slots: dict[int, dict[Slot, int]] = {}
+        self._slots: dict[int, dict[tuple[SlotKind, int], int]] = {}
 
     @cached_property
     def owners(self) -> Sequence[Entity]:
@@ -48,17 +48,17 @@ class Layout:
 
     def find(self, entity: Entity) -> int | None:
         """Return the number of an entity, None where it is not known."""
-        is_slot = isinstance(entity, Slot)
-        owner = self._owner_numbers.get(entity.parent if isinstance(entity, Slot) else entity)
+        if not isinstance(entity, Slot):
+            owner = self._owner_numbers.get(entity)
+            number = -1 if owner is None else self._selves[owner]
+            return None if number < 0 else number
+        owner = self._owner_numbers.get(entity.parent)
         if owner is None:
             return None
-        if is_slot:
-            slots = self._slots.get(owner)
-            if slots is None:
-                slots = self._slots[owner] = self._slots_of(owner)
-            return slots.get(entity)  # type: ignore[arg-type]
-        number = int(self._selves[owner])
-        return None if number < 0 else number
+        slots = self._slots.get(owner)
+        if slots is None:
+            slots = self._slots[owner] = self._slots_of(owner)
+        return slots.get((entity.kind, entity.index))
 
     def owners_of(self, numbers: Ints) -> list[Entity]:
         """Return the owners of some entities, each once, in order."""
@@ -66,26 +66,28 @@ class Layout:
         return [self.owners[place] for place in owners[np.argsort(first)].tolist()]
 
     @cached_property
-    def _selves(self) -> Ints:
+    def _selves(self) -> list[int]:
         """The number of each owner as an entity, -1 where only its slots are known."""
         numbers: Ints = np.full(len(self.owners), -1, np.int64)
         whole = np.flatnonzero(self.slot < 0)
         numbers[self.owner[whole]] = whole
-        return numbers
+        found: list[int] = numbers.tolist()
+        return found
 
     @cached_property
-    def _members(self) -> tuple[Ints, Ints]:
-        """All entities by owner, and where each owner's begin."""
-        order = np.argsort(self.owner, kind="stable")
-        return order, np.searchsorted(self.owner[order], np.arange(len(self.owners) + 1))
+    def _members(self) -> tuple[list[int], list[int]]:
+        """All slots by owner, and where each owner's begin."""
+        slots = np.flatnonzero(self.slot >= 0)
+        order = slots[np.argsort(self.owner[slots], kind="stable")]
+        starts = np.searchsorted(self.owner[order], np.arange(len(self.owners) + 1))
+        return order.tolist(), starts.tolist()
 
-    def _slots_of(self, owner: int) -> dict[Slot, int]:
+    def _slots_of(self, owner: int) -> dict[tuple[SlotKind, int], int]:
         order, starts = self._members
-        members = order[starts[owner] : starts[owner + 1]].tolist()
         return {
-            entity: number
-            for number in members
-            if isinstance(entity := self._entities[number], Slot)
+            (slot.kind, slot.index): number
+            for number in order[starts[owner] : starts[owner + 1]]
+            if isinstance(slot := self._entities[number], Slot)
         }
 
 

@@ -191,18 +191,18 @@ class Window(FactView):
         found = self._newest.get(metric)
         if found is None:
             chosen = self._choice(metric)
-            found = self._newest[metric] = self._samples(chosen, _newest)
+            found = self._newest[metric] = self._samples(chosen, Cells.newest)
         return found
 
     def unlike(self, metric: str, value: float) -> Mapping[Entity, Sample]:
         """Return the newest values only where they are not this one."""
         chosen = self._choice(metric)
-        return self._samples(chosen.only(self._values(chosen, _newest) != value), _newest)
+        return self._samples(chosen.only(self._values(chosen, Cells.newest) != value), Cells.newest)
 
     def value_table(self, metric: str, *, highest: bool = False) -> tuple[Ints, Floats]:
         """Return (number of each entity, its newest or highest value) as arrays."""
         chosen = self._choice(metric)
-        return chosen.entity, self._values(chosen, Cells.highest if highest else _newest)
+        return chosen.entity, self._values(chosen, Cells.highest if highest else Cells.newest)
 
     def highest_all(self, metric: str) -> Mapping[Entity, Sample]:
         """Return the highest value of a metric within the window, at every entity that has it."""
@@ -303,9 +303,10 @@ class Window(FactView):
         return values * chosen.numerator / chosen.denominator
 
     def _sample(self, chosen: Chosen, place: int) -> Sample:
-        values, times = self._table(chosen, place).newest
-        cell, column = chosen.cell[place], chosen.columns[chosen.column[place]]
-        return Sample(column.to_unit(values[cell].item()), int(times[cell]))
+        panel, half, cell = self._table(chosen, place).panel_of(int(chosen.cell[place]))
+        last, column = half.last[cell], chosen.columns[chosen.column[place]]
+        at_ns = int(panel.at[last, half.row[cell]])
+        return Sample(column.to_unit(half.values[last, cell].item()), at_ns)
 
     def _samples(self, chosen: Chosen, read: Read) -> dict[Entity, Sample]:
         """Return what is read of each cell, in the metric's unit."""
@@ -319,11 +320,6 @@ class Window(FactView):
             values = [column.to_unit(value) for column, value in zip(columns, values, strict=True)]
         entities = map(self._entities.__getitem__, chosen.entity.tolist())
         return dict(zip(entities, map(Sample, values, times.tolist()), strict=True))
-
-
-def _newest(table: Cells, cells: Ints) -> tuple[Values, Ints]:
-    values, times = table.newest
-    return values[cells], times[cells]
 
 
 def steps(series: Series) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Switch, Wire, display, link
+from collectors.model.entities import Entity, Interface, Switch, Wire, display, link, wire_of
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.lossless import PFC, losses_behind, lossless_drops, pfc_of, usual_lossless
 from tuner.diagnosis.place import names, only_software_rdma
@@ -20,7 +20,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if not known and only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
     usual = usual_lossless(telemetry) if len(known) >= MIN_WIRES else frozenset()
-    without = [wire for wire, on in known.items() if usual - on]
+    lacking = {wire for wire, on in known.items() if usual - on}
+    told = map(wire_of, telemetry.setting_all(PFC)) if lacking else ()
+    without = [wire for wire in dict.fromkeys(told) if wire is not None and wire in lacking]
     if not usual:
         settled = len(known) >= MIN_WIRES and not any(known.values())
         return verdict(rule, (), judged=settled, missing=() if settled else ("PFC of most ports",))
