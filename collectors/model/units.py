@@ -23,6 +23,11 @@ def quantity(number: float, unit: str, *, exact: bool = False) -> str:
         return "never" if unit == "seconds" else "unlimited"
     if unit == "ratio":
         return f"{_digits(100 * number, exact)}%"
+    base = unit.removesuffix("/s")
+    if unit == "seconds/s":
+        return f"{_digits(100 * number, exact)}% of the time"
+    if base != unit and base in _SCALES:
+        return f"{quantity(number, base, exact=exact)}/s"
     scales = _SCALES.get(unit)
     if scales is None:
         return _digits(number, exact) + ("" if unit in _BARE else f" {unit}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.entities import display
 from collectors.model.errors import Unavailable
 from tuner.store.arithmetic import Floats, Ints
@@ -47,7 +48,8 @@ def curves_of(window: Window, evidence: Sequence[Evidence]) -> list[Curve]:
             continue
         rates = window.rates(item.name, item.entity)
         if rates is not None:
-            found[key] = Curve(item.name, item.entity, f"{item.unit}/s", *rates)
+            unit = f"{CATALOGUE[item.name].unit if item.name in CATALOGUE else item.unit}/s"
+            found[key] = Curve(item.name, item.entity, unit, *rates)
         elif series.column.kind != "counter" and len(series.values) > 1:
             values = series.values.astype(np.float64) * float(series.column.scale)
             found[key] = Curve(item.name, item.entity, item.unit, series.at_ns, values)

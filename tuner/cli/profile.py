@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BROKEN = 3
 """Exit code: the profile does not fit together."""
+VALUE_WIDTH: Final = 18  # columns of a value
 FARTHEST_M = 100_000.0
 MOST_GPUS = 10_000_000
 _RATES = (1e9, 1e13)  # bit/s: what Ethernet has, with room
@@ -189,19 +190,20 @@ def _table(plan: Plan, verdicts: tuple[Verdict, ...]) -> None:
 
     from collectors.model.entities import display
     from tuner.advice.knobs.knob import shown
-    from tuner.cli.show import console
+    from tuner.cli.show import console, folded
 
     for device in _first_ports(plan).devices:
         table = Table(title=f"{device.name}, with its first port", title_justify="left")
-        for name in ("knob", "place", "value", "why"):
-            table.add_column(name, overflow="fold")
+        table.add_column("knob", no_wrap=True)
+        for name in ("place", "value", "why"):
+            table.add_column(name)
         for step in device.steps:
-            value = shown(step.proposed, step.unit)
+            value = folded(shown(step.proposed, step.unit), VALUE_WIDTH)
             table.add_row(step.knob, display(step.scope), value, step.summary)
         console().print(table)
     table = Table(title="Does it fit together?", title_justify="left")
     for name in ("check", "outcome", "why"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for verdict in verdicts:
         table.add_row(verdict.check, verdict.outcome, verdict.why)
     console().print(table)

@@ -206,11 +206,12 @@ def over_time(curves: Sequence[Curve]) -> RenderableType:
     since_ns, until_ns = span_of(curves)
     begin, end = clock(since_ns).split(maxsplit=1)[1], clock(until_ns).split(maxsplit=1)[1]
     table = Table(title=f"Over time, {begin} to {end}", title_justify="left", expand=True)
-    table.add_column("metric", overflow="fold", ratio=1)
+    table.add_column("metric", width=NAME_WIDTH)
     table.add_column("course", no_wrap=True, width=COURSE)
     table.add_column("highest", justify="right", no_wrap=True)
     for curve in curves:
-        name = plain(f"{curve.name.removesuffix('_total')}\n{display(curve.entity)}")
+        metric = folded(curve.name.removesuffix("_total"), NAME_WIDTH)
+        name = plain(f"{metric}\n{display(curve.entity)}")
         most = value(float(curve.values.max()), curve.unit)
         table.add_row(name, sparkline(curve, since_ns, until_ns, COURSE), most)
     return table
@@ -220,13 +221,14 @@ def level_changes(changes: Changes) -> RenderableType:
     """Return when the evidence changed its level, and after what."""
     table = Table(title="Changes of level", title_justify="left", expand=True)
     table.add_column("at", no_wrap=True)
-    table.add_column("metric", overflow="fold", ratio=1)
+    table.add_column("metric", width=NAME_WIDTH)
     table.add_column("per second", justify="right", no_wrap=True)
     table.add_column("shortly after", ratio=1)
     for change in changes.changes:
+        metric = folded(change.metric.removesuffix("_total"), NAME_WIDTH)
         table.add_row(
             clock(change.at_ns).split()[1],
-            plain(f"{change.metric.removesuffix('_total')}\n{display(change.entity)}"),
+            plain(f"{metric}\n{display(change.entity)}"),
             f"{change.before:,.4g} → {change.after:,.4g}",
             plain(change.follows.what if change.follows else ""),
         )
@@ -269,7 +271,7 @@ def recommendation(rec: Recommendation) -> RenderableType:
 def folded(name: str, width: int) -> str:
     """Return a long name in lines of at most some columns, broken behind its separators only."""
     lines = [""]
-    for part in re.findall(r"[^_/.:|]*[_/.:|]?", name):
+    for part in re.findall(r"[^_/.:|, ]*[_/.:|, ]?", name):
         if len(lines[-1] + part) > width and lines[-1]:
             lines.append("")
         lines[-1] += part

@@ -29,6 +29,9 @@ from tuner.advice.words import effect, predictions, value
         (0.2, "ratio", "20%"),
         (1234567, "packets", "1,234,567 packets"),
         (3, "count", "3"),
+        (0.39, "seconds/s", "39% of the time"),
+        (1.25e9, "bytes/s", "1.25 GB/s"),
+        (17, "packets/s", "17 packets/s"),
     ],
 )
 def test_units_of_people(number, unit, text):
