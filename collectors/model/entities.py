@@ -39,11 +39,8 @@ def _quoted(part: str) -> str:
     return quote(part, safe=_SAFE)
 
 
-def _text(*parts: str | int) -> str:
-    texts = [str(part) for part in parts]
-    if max(map(len, texts)) > _MOST_KEPT:
-        return "/".join([quote(text, safe=_SAFE) for text in texts])
-    return "/".join([_quoted(text) for text in texts])
+def _part(text: str) -> str:
+    return _quoted(text) if len(text) <= _MOST_KEPT else quote(text, safe=_SAFE)
 
 
 def _kept(entity: Port | Interface | Slot | Link, value: int) -> int:
@@ -59,7 +56,7 @@ class Host:
     name: str
 
     def __str__(self) -> str:
-        return _text("host", self.name)
+        return f"host/{_part(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,7 @@ class Device:
     name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return _text("device", self.host, self.key)
+        return f"device/{_part(self.host)}/{_part(self.key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class Port:
         return Port, (self.device, self.number)
 
     def __str__(self) -> str:
-        return _text("port", self.device.host, self.device.key, self.number)
+        return f"port/{_part(self.device.host)}/{_part(self.device.key)}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class Netdev:
     name: str
 
     def __str__(self) -> str:
-        return _text("netdev", self.host, self.name)
+        return f"netdev/{_part(self.host)}/{_part(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class Switch:
     name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return _text("switch", self.key)
+        return f"switch/{_part(self.key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,7 @@ class Interface:
         return Interface, (self.switch, self.name)
 
     def __str__(self) -> str:
-        return _text("interface", self.switch.key, self.name)
+        return f"interface/{_part(self.switch.key)}/{_part(self.name)}"
 
 
 Wire: TypeAlias = Port | Netdev | Interface
@@ -173,7 +170,7 @@ class QueuePair:
     number: int
 
     def __str__(self) -> str:
-        return _text("qp", self.device.host, self.device.key, self.number)
+        return f"qp/{_part(self.device.host)}/{_part(self.device.key)}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +188,7 @@ class Link:
         return Link, (self.a, self.b)
 
     def __str__(self) -> str:
-        return _text("link", str(self.a), str(self.b))
+        return f"link/{_part(str(self.a))}/{_part(str(self.b))}"
 
 
 def link(one: Wire, other: Wire) -> Link:

@@ -16,18 +16,20 @@ from collectors.model.entities import (
     Interface,
     Link,
     Netdev,
+    Port,
+    Slot,
     Switch,
     Wire,
     display,
     host_of,
     link,
-    wire_of,
 )
 from collectors.model.facts import Attribute, Neighbour
 
 _MAC = re.compile(r"(?i)[0-9a-f]{2}([:-]?[0-9a-f]{2}){5}")
 _LANE = re.compile(r"(.*\d)(?:/|s)(\d)")
 
+_WIRES = (Port, Netdev, Interface)  # quicker to ask for than their union
 NAMED = (Switch, Interface, Netdev, Host)
 """Entities of which attributes tell by what names they go."""
 
@@ -84,16 +86,18 @@ class Names:
     hosts: dict[str, str] = field(default_factory=dict)
     netdevs: dict[str, Netdev] = field(default_factory=dict)
     known: set[Wire] = field(default_factory=set)
-    _met: dict[tuple[str, str], Switch | None] = field(default_factory=dict, repr=False)
+    _met: dict[tuple[str, str], tuple[Switch | None, bool]] = field(
+        default_factory=dict, repr=False
+    )
 
     def wire(self, wire: Wire) -> Wire:
         """Return the entity that a claim means, the claim's own words where nobody knows better."""
         if not isinstance(wire, Interface):
             return wire
         said = wire.switch
-        switch = self._switch(said)
+        met = self._met.get((said.key, said.name))
+        switch, own = met if met is not None else self._meet(said)
         if switch is not None:
-            own = switch.key == said.key and switch.name == said.name
             named = wire if own else Interface(switch, wire.name)
             if named in self.known:
                 return named
@@ -104,17 +108,13 @@ class Names:
         host = self._host(said)
         return Netdev(host, wire.name) if host is not None else wire
 
-    def _switch(self, said: Switch) -> Switch | None:
-        words = said.key, said.name
-        if words not in self._met:  # each of its cables asks
-            self._met[words] = self._switch_named(said)
-        return self._met[words]
-
-    def _switch_named(self, said: Switch) -> Switch | None:
-        for word in (_mac(said.key), said.name.lower(), _short(said.name), _short(said.key)):
-            if word and word in self.switches:
-                return self.switches[word]
-        return None
+    def _meet(self, said: Switch) -> tuple[Switch | None, bool]:
+        """Return who is meant, and whether by the same key and name; each of its cables asks."""
+        words = (_mac(said.key), said.name.lower(), _short(said.name), _short(said.key))
+        meant = next((self.switches[w] for w in words if w and w in self.switches), None)
+        own = meant is not None and (meant.key, meant.name) == (said.key, said.name)
+        self._met[said.key, said.name] = meant, own
+        return meant, own
 
     def _host(self, said: Switch) -> str | None:
         netdev = self.netdevs.get(_mac(said.key))
@@ -132,20 +132,13 @@ def _short(name: str) -> str:
 
 def _names_of_entities(entities: Iterable[Entity]) -> Names:
     names = Names()
-    hosts: dict[str, None] = {}
-    switches: dict[tuple[str, str], Switch] = {}  # a switch may go by several names
-    last: Switch | None = None
-    for entity in entities:
-        wire = wire_of(entity)
-        if wire is not None:
-            names.known.add(wire)
-        switch = wire.switch if isinstance(wire, Interface) else entity
-        if isinstance(switch, Switch):
-            if switch is not last:  # its interfaces come in runs
-                last = switch
-                switches.setdefault((switch.key, switch.name), switch)
-        elif (host := host_of(entity)) is not None:
-            hosts.setdefault(host)
+    wholes = [e.parent if isinstance(e, Slot) else e for e in entities]
+    names.known = {whole for whole in wholes if isinstance(whole, _WIRES)}
+    devices = [whole.switch if isinstance(whole, Interface) else whole for whole in wholes]
+    # A switch may go by several names.
+    switches = {(d.key, d.name): d for d in devices if isinstance(d, Switch)}
+    others = (d for d in devices if not isinstance(d, Switch))
+    hosts = dict.fromkeys(host for d in others if (host := host_of(d)) is not None)
     for host in hosts:
         names.hosts.setdefault(host.lower(), host)
         names.hosts.setdefault(_short(host), host)

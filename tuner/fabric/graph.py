@@ -118,10 +118,10 @@ def build_fabric(facts: Facts, cables: Iterable[Neighbour] = ()) -> Fabric:
     disputed: set[Wire] = set()
     for claim in claims:
         local, remote = claim.local, claim.remote
-        if peers.setdefault(local, remote) != remote:
-            disputed.add(local)
-        if peers.setdefault(remote, local) != local:
-            disputed.add(remote)
+        for near, far in ((local, remote), (remote, local)):
+            known = peers.setdefault(near, far)
+            if known is not far and known != far:
+                disputed.add(near)
     wires.update(dict.fromkeys(peers))
     conflicts = _conflicts(claims, disputed) if disputed else ()
     if disputed:  # a cable of which one end is in dispute is no cable to reason on

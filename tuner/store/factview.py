@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, ItemsView, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from types import MappingProxyType
 
 from collectors.model.catalogue.settings import fits
@@ -169,9 +170,8 @@ class FactView:
         return self._history
 
     def fact_entities(self) -> Iterator[Entity]:
-        """Yield every entity that the facts speak of, some more than once."""
-        for _, _, facts in self._current:
-            yield from _entities(facts)
+        """Return every entity that the facts speak of, some more than once."""
+        return chain.from_iterable(_entities(facts) for _, _, facts in self._current)
 
     def agent_of_facts(self, entity: Entity) -> str | None:
         """Return the agent whose facts speak of an entity."""
@@ -275,18 +275,10 @@ def _rows(sheet: Sheet, applies: Applies) -> Mapping[str, Row]:
     return {row.name: row for row in sheet.rows if row.applies == applies and fits(*row[:2])}
 
 
-def _entities(facts: Facts) -> Iterator[Entity]:
-    for entity, _ in runs_of(facts.settings):
-        yield entity
-    last: Entity | None = None
-    for attribute in facts.attributes:
-        if attribute.entity is not last:  # most come in runs of one entity
-            last = attribute.entity
-            yield last
-    for gid in facts.gids:
-        yield gid.port
-    for neighbour in facts.neighbours:
-        yield neighbour.local
-        yield neighbour.remote
-    for pair in facts.queue_pairs:
-        yield pair.device
+def _entities(facts: Facts) -> list[Entity]:
+    found: list[Entity] = [entity for entity, _ in runs_of(facts.settings)]
+    found += [attribute.entity for attribute in facts.attributes]
+    found += [gid.port for gid in facts.gids]
+    found += [end for row in facts.neighbours for end in (row.local, row.remote)]
+    found += [pair.device for pair in facts.queue_pairs]
+    return found

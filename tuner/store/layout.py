@@ -93,11 +93,6 @@ class Layout:
 
 def owners_among(entities: Iterable[Entity]) -> dict[Entity, None]:
     """Return what entities are or are slots of, each once, in order."""
-    found: dict[Entity, None] = {}
-    met: dict[int, Entity] = {}  # the very objects: slots of a port mostly share theirs
-    for entity in entities:
-        owner = entity.parent if isinstance(entity, Slot) else entity
-        if id(owner) not in met:
-            met[id(owner)] = owner  # kept, so that no other object gets its id
-            found.setdefault(owner)
-    return found
+    wholes = [e.parent if isinstance(e, Slot) else e for e in entities]
+    # By identity first: most of one name are one object, and telling that is quick.
+    return dict.fromkeys({id(whole): whole for whole in wholes}.values())

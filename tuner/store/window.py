@@ -237,8 +237,10 @@ class Window(FactView):
     @cached_property
     def _read(self) -> Ints:
         """The numbers of the entities that readings speak of, each once."""
-        every = np.concatenate([[], *(panel.entity for panel in self._panels)])
-        return np.unique(every.astype(np.int64))
+        read = np.zeros(len(self._entities), np.bool_)
+        for panel in self._panels:
+            read[panel.entity] = True
+        return np.flatnonzero(read)
 
     @cached_property
     def _panels(self) -> list[Panel]:
