@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import structs
 
 from collectors.model.catalogue import interface
 from collectors.model.ecmp_hash import FIVE_TUPLE, HashAlgorithm, HashSpec, choose_member
@@ -126,7 +127,7 @@ def test_ports_are_planned_where_the_published_hash_explains_the_loads():
     assert rec.current == tuple(p.udp_source_port for p in made.telemetry.pairs[:QPS])
     planned = [port for part in rec.parts for port in part.proposed]
     made.telemetry.pairs = [
-        replace(pair, udp_source_port=port)
+        structs.replace(pair, udp_source_port=port)
         for pair, port in zip(made.telemetry.pairs, planned, strict=True)
     ]
     assert loads(made) == [2 * QPS // SPINES] * SPINES  # perfectly even
@@ -144,7 +145,7 @@ def test_ports_are_not_planned_on_a_guess(why):
         counted(plan, uneven)
         ports = [port for part in plan.advice()[0].parts for port in part.proposed]
         made.telemetry.pairs = [
-            replace(pair, udp_source_port=port)
+            structs.replace(pair, udp_source_port=port)
             for pair, port in zip(made.telemetry.pairs, ports, strict=True)
         ]
     if why != "no bytes":

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from collectors.model.catalogue import interface
 from collectors.model.ecmp_hash import HashField, HashSpec, choose_member
@@ -171,7 +172,7 @@ def _leaving(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[Q
         for pair in telemetry.queue_pairs()
         if Port(pair.device, pair.port) in below
         and pair.remote_address.removeprefix("::ffff:") not in addresses
-        and flow_of(replace(pair, udp_source_port=_port(pair))) is not None
+        and flow_of(structs.replace(pair, udp_source_port=_port(pair))) is not None
     ]
     return sorted(found, key=lambda p: (p.device.host, p.remote_address, p.local_qpn))
 
@@ -191,7 +192,7 @@ def _sets_ports(telemetry: Telemetry, pair: QueuePairFact) -> bool:
 def _loads(flows: Iterable[QueuePairFact], spec: HashSpec, links: int) -> np.ndarray:
     loads = np.zeros(links)
     for pair in flows:
-        flow = flow_of(replace(pair, udp_source_port=_port(pair)))
+        flow = flow_of(structs.replace(pair, udp_source_port=_port(pair)))
         if flow is not None:
             loads[choose_member(flow, links, spec)] += 1
     return loads
@@ -204,7 +205,7 @@ def _plan(
     used: Counter[tuple[int, ...]] = Counter()
     ports: dict[str, tuple[int, ...]] = {}
     for pair in flows:
-        flow = flow_of(replace(pair, udp_source_port=_port(pair)))
+        flow = flow_of(structs.replace(pair, udp_source_port=_port(pair)))
         if flow is not None:
             made = plan_source_ports(flow, 1, [(spec, links)], PORTS, used)
             ports[pair.device.host] = (*ports.get(pair.device.host, ()), *made)
