@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from collectors.model.catalogue import interface, rdma
-from collectors.model.entities import Interface, Switch, Wire, wire_of
+from collectors.model.entities import Interface, Switch, Wire
 from collectors.model.metric import Metric
 from tuner.diagnosis.finding import Evidence
 from tuner.diagnosis.once import once
@@ -107,19 +107,19 @@ def _loads(telemetry: Telemetry, fabric: FabricView) -> Loads:
 def _speeds(telemetry: Telemetry, wires: Wires) -> Floats:
     """Return speeds as read, else as set, else as the other end has it."""
     speeds: Floats = np.full(len(wires), np.nan)
-    for value, entities in telemetry.alike("speed_bps").items():
-        if isinstance(value, (int, float)) and value > 0:
-            ends = (wire for entity in entities if (wire := wire_of(entity)) is not None)
-            speeds[[number for end in ends if (number := wires.find(end)) is not None]] = value
     numbers, read = telemetry.value_table(interface.SPEED.name)
     ports, rates = telemetry.value_table(rdma.RATE.name)
-    # The last that is written holds: what is read goes before what is set.
+    # The last that is written holds.
     for places, values in (
         (wires.plugged(ports)[::-1], rates[::-1] * 8),
         (wires.of(numbers), read),
     ):
         known = (places >= 0) & (values > 0)
         speeds[places[known]] = values[known]
+    for number in np.flatnonzero(np.isnan(speeds)).tolist():
+        chosen = telemetry.settings(wires[number]).get("speed_bps")
+        if chosen is not None and isinstance(chosen.value, (int, float)) and chosen.value > 0:
+            speeds[number] = chosen.value
     return np.where(np.isnan(speeds), wires.at_far(speeds), speeds)
 
 

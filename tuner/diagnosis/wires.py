@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from collectors.model.entities import Interface, Netdev, Port, Switch, Wire, wire_of
+from collectors.model.entities import Interface, Netdev, Port, Switch, Wire
 from collectors.model.metric import Metric
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -36,23 +36,19 @@ class Wires:
     """
 
     def __init__(self, telemetry: Telemetry, fabric: FabricView) -> None:
-        self._numbers: dict[Wire, int] = {}
-        met: dict[int, int] = {}  # by identity: most of one name are one object
+        layout = telemetry.layout()
+        is_wire = np.array([isinstance(owner, _WIRES) for owner in layout.owners], np.bool_)
+        of_owner = np.where(is_wire, np.cumsum(is_wire) - 1, -1)
+        self._of: Ints = of_owner[layout.owner]  # entity -> its wire
+        self._slot = layout.slot
+        read = [owner for owner in layout.owners if isinstance(owner, _WIRES)]
+        self._numbers: dict[Wire, int] = {wire: n for n, wire in enumerate(read)}
+        met = {id(wire): n for n, wire in enumerate(read)}  # most of one name are one object
 
         def number(wire: Wire) -> int:
-            found = met.get(id(wire))
-            if found is None:
-                found = met[id(wire)] = self._numbers.setdefault(wire, len(self._numbers))
+            found = met[id(wire)] = self._numbers.setdefault(wire, len(self._numbers))
             return found
 
-        layout = telemetry.layout()
-        of_owner = [number(o) if isinstance(o, _WIRES) else -1 for o in layout.owners]
-        self._of: Ints = np.array(of_owner, np.int64)[layout.owner]  # entity -> its wire
-        self._slot = layout.slot
-        for entity in telemetry.setting_all("speed_bps"):
-            told = wire_of(entity)
-            if told is not None:
-                number(told)
         cables = [
             (
                 near_number if (near_number := met.get(id(near))) is not None else number(near),
