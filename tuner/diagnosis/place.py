@@ -255,9 +255,9 @@ def senders_to(telemetry: Telemetry, fabric: FabricView, receiver: Port) -> list
 
 def only_software_rdma(telemetry: HostTelemetry, fabric: FabricView) -> bool:
     """Tell whether every RDMA device is Soft-RoCE or Soft-iWARP: no PFC, no reaction to marks."""
-    devices = {port.device for port in fabric.ports()}
-    drivers = [telemetry.attributes(device).get("driver") for device in devices]
-    return bool(drivers) and all(d is not None and d.value in ("rxe", "siw") for d in drivers)
+    drivers = (telemetry.attributes(port.device).get("driver") for port in fabric.ports())
+    software = all(driver is not None and driver.value in ("rxe", "siw") for driver in drivers)
+    return software and bool(fabric.ports())
 
 
 def names(entities: Iterable[Entity], most: int = 4) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from collectors.model.entities import Interface, Switch
+from collectors.model.entities import Entity, Interface, Switch
 from tuner.diagnosis.load import loads
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -52,6 +52,32 @@ def capacity_down(telemetry: Telemetry, fabric: FabricView) -> Mapping[Switch, f
     down = np.flatnonzero((wires.switch >= 0) & (wires.far >= 0) & (there < 0) & ~np.isnan(speeds))
     total = np.bincount(wires.switch[down], speeds[down], len(wires.switches))
     return {wires.switches[n]: float(total[n]) for n in np.unique(wires.switch[down]).tolist()}
+
+
+def capacity_between(
+    telemetry: Telemetry, fabric: FabricView, down: Collection[Entity]
+) -> Mapping[Switch, float]:
+    """Return what the links of each switch to other switches carry together, in bit/s.
+
+    down: ends of links that carry nothing. Links of unknown speed are left out.
+    """
+    wires, speeds = numbered_wires(telemetry, fabric), loads(telemetry, fabric).by_number
+    near, here, _ = _between(telemetry, fabric)
+    known = ~np.isnan(speeds[near])
+    near, here = near[known], here[known]
+    dead = np.array([number for end in down if (number := wires.find(end)) is not None], np.int64)
+    alive = ~np.isin(near, dead) & ~np.isin(wires.far[near], dead)
+    total = np.bincount(here, np.where(alive, speeds[near], 0.0), len(wires.switches))
+    numbers, first = np.unique(here, return_index=True)
+    return {wires.switches[n]: float(total[n]) for n in numbers[np.argsort(first)].tolist()}
+
+
+def links_to_switches(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[Interface]:
+    """Return the interfaces of known speed of a switch that lead to other switches."""
+    wires, speeds = numbered_wires(telemetry, fabric), loads(telemetry, fabric).by_number
+    near, here, _ = _between(telemetry, fabric)
+    own = near[(here == wires.switches.index(switch)) & ~np.isnan(speeds[near])]
+    return [end for n in own.tolist() if isinstance(end := wires[n], Interface)]
 
 
 def _levels(telemetry: Telemetry, fabric: FabricView) -> Ints:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from collectors.model.entities import Interface, Netdev, Port, Switch, Wire
+from collectors.model.entities import Entity, Interface, Netdev, Port, Switch, Wire
 from collectors.model.metric import Metric
 from tuner.diagnosis.once import once
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -70,9 +70,9 @@ class Wires:
     def __getitem__(self, number: int) -> Wire:
         return self._wires[number]
 
-    def find(self, wire: Wire) -> int | None:
-        """Return the number of a wire, None where nothing is known of it."""
-        return self._numbers.get(wire)
+    def find(self, entity: Entity) -> int | None:
+        """Return the number of a wire, None where nothing is known of it and for what is none."""
+        return self._numbers.get(entity) if isinstance(entity, _WIRES) else None
 
     def of(self, entities: Ints) -> Ints:
         """Return the wire that each entity is or is part of, -1 for none.

@@ -20,7 +20,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     if not known and only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
     usual = usual_lossless(telemetry) if len(known) >= MIN_WIRES else frozenset()
-    lacking = {wire for wire, on in known.items() if usual - on}
+    lacking = {wire for wire, on in known.items() if not usual <= on}
     told = map(wire_of, telemetry.setting_all(PFC)) if lacking else ()
     without = [wire for wire in dict.fromkeys(told) if wire is not None and wire in lacking]
     if not usual:

@@ -33,6 +33,8 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     for switch, wires in uplinks(telemetry, fabric).items():
         capacity = sum(known.speeds[wire] for wire in wires)
         hosts = below.get(switch, 0.0)
+        if judged and hosts < MIN_RATIO * capacity:
+            continue
         sides = []
         for tx in (True, False):
             ends = [wire if tx else fabric.peer(wire) for wire in wires]

@@ -23,7 +23,6 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     flows = pfc_flows(telemetry, fabric)
     if not flows and only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
-    speeds = telemetry.latest_all(interface.SPEED.name)
     findings = []
     for flow in flows:
         for cycle in flow.graph.cycles:
@@ -31,7 +30,9 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             moving = [
                 wire
                 for wire, rate in zip(cycle, sent, strict=True)
-                if rate is not None and wire in speeds and rate * 8 > TRICKLE * speeds[wire].value
+                if rate is not None
+                and (speed := telemetry.latest(interface.SPEED.name, wire)) is not None
+                and rate * 8 > TRICKLE * speed.value
             ]
             if moving:
                 continue

@@ -15,7 +15,7 @@ from tuner.diagnosis.once import once
 from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import names
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
-from tuner.diagnosis.tiers import tiers
+from tuner.diagnosis.tiers import capacity_between, links_to_switches, tiers
 from tuner.diagnosis.view import FabricView, Telemetry
 
 FULL: Final = 0.85
@@ -29,45 +29,42 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         return beside_the_point(rule)
     known = loads(telemetry, fabric)
     level = tiers(telemetry, fabric)
-    capacity: dict[Switch, float] = {}
-    links: dict[Switch, list[Interface]] = {}
-    for wire, speed in known.speeds.items():
-        if not isinstance(wire, Interface) or not isinstance(fabric.peer(wire), Interface):
-            continue
-        links.setdefault(wire.switch, []).append(wire)
-        if not is_down(telemetry, fabric, wire):
-            capacity[wire.switch] = capacity.get(wire.switch, 0.0) + speed
-    usual = {
-        tier: Counter(capacity.get(s, 0.0) for s in links if level.get(s) == tier).most_common(1)[
-            0
-        ][0]
-        for tier in {level[s] for s in links if s in level and level[s] > 0}
-    }
+    capacity = capacity_between(telemetry, fabric, _ends_down(telemetry))
+    of_tier: dict[int, Counter[float]] = {}
+    for switch, own in capacity.items():
+        if level.get(switch, 0) > 0:
+            of_tier.setdefault(level[switch], Counter())[own] += 1
+    usual = {tier: counted.most_common(1)[0][0] for tier, counted in of_tier.items()}
     roots = {root.wire for root in pause_roots(telemetry, fabric)}
     findings = []
-    for switch, wires in links.items():
+    for switch, own in capacity.items():
         most = usual.get(level.get(switch, 0), 0.0)
-        if capacity.get(switch, 0.0) >= most:
+        if own >= most:
             continue
+        wires = links_to_switches(telemetry, fabric, switch)
         full = [w for w in wires if known.tx.get(w, 0.0) >= FULL or w in roots]
         if full:
-            findings.append(_finding(rule, switch, full, capacity.get(switch, 0.0), most, known))
+            findings.append(_finding(rule, switch, full, own, most, known))
     missing = () if usual else ("speeds of the links of switches above the first tier",)
     return verdict(rule, findings, judged=bool(usual), missing=missing)
 
 
 def is_down(telemetry: Telemetry, fabric: FabricView, wire: Wire) -> bool:
     """Tell whether either end of a cable says that it is down."""
-    down = once(telemetry, "ends that are down", lambda: _down(telemetry))
+    down = _ends_down(telemetry)
     return bool(down) and (wire in down or fabric.peer(wire) in down)
 
 
-def _down(telemetry: Telemetry) -> frozenset[Entity]:
-    return frozenset(
-        end
-        for metric, up, values in _STATES
-        for end, seen in telemetry.unlike(metric.name, up).items()
-        if seen.value in values
+def _ends_down(telemetry: Telemetry) -> frozenset[Entity]:
+    return once(
+        telemetry,
+        "ends that are down",
+        lambda: frozenset(
+            end
+            for metric, up, values in _STATES
+            for end, seen in telemetry.unlike(metric.name, up).items()
+            if seen.value in values
+        ),
     )
 
 
