@@ -17,7 +17,7 @@ from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import filled
 from tuner.advice.norm import rate_bps, runs_dcqcn
 from tuner.advice.recommendation import Effect, Part, Recommendation
-from tuner.advice.search.candidate import Candidate, changed_settings
+from tuner.advice.search.candidate import changed_settings
 from tuner.advice.search.search import Found
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -31,17 +31,16 @@ def joint_change(
     telemetry: Telemetry,
     fabric: FabricView,
     found: Found,
-    now: Candidate,
     line_bps: float,
     effects: Iterable[Effect],
 ) -> Recommendation | None:
     """Return what a search found as one change of all places, None where no place is known.
 
-    `now` is in force. Thresholds were found for ports of `line_bps` and scale with speed.
+    Thresholds were found for ports of `line_bps` and scale with speed.
     """
     best = found.best.candidate
     parts: list[Part] = []
-    for knob, value in changed_settings(now, best).items():
+    for knob, value in changed_settings(found.current.candidate, best).items():
         groups: dict[tuple[Value | None, Value], list[Entity]] = {}
         for place, was in homes(telemetry, fabric, knob):
             wanted = value
@@ -57,8 +56,8 @@ def joint_change(
     queues = sum(isinstance(place, Slot) for place in places)
     made = Recommendation(
         first.knob, first.places[0], first.current, first.proposed, first.unit,
-        f"tune marking and rate control together (from {best.name}): best of "
-        f"{found.evaluations} simulated runs, {lead.mean:+.3f} ± {2 * lead.scatter:.3f} of score",
+        f"tune marking, rate control and buffers ({best.name}, the best of {found.evaluations} "
+        f"simulated runs: {lead.mean:+.3f} ± {2 * lead.scatter:.3f} of score)",
         tuple(finding.id for finding in findings),
         tuple(item for finding in findings for item in finding.evidence),
         tuple(effects),

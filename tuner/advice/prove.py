@@ -25,8 +25,7 @@ from tuner.advice.search import fluid
 from tuner.advice.search.candidate import current_of
 from tuner.advice.search.objective import Weights
 from tuner.advice.search.search import LEAST_RUNS, search
-from tuner.advice.search.trials import variation
-from tuner.advice.trial import TRIED_ON, Trial, affordable
+from tuner.advice.trial import Trial, affordable
 from tuner.advice.twin.budget import Budget
 from tuner.advice.twin.change import HOST, REPAIR, Assignment, shows
 from tuner.advice.twin.compare import Comparison
@@ -43,6 +42,7 @@ BOUNDED: Final = (GOODPUT, PAUSED, RETRANSMISSIONS)
 """Effects that accounting only bounds; a simulation tells more."""
 MOST_RUNS: Final = 1000  # of a search
 PROPOSED: Final = 0.1  # of the budget, for the fluid model
+_GUESSED: Final = "closed forms"
 _UNPAID: Final = "the budget was used up: its effect was not simulated (--budget)"
 _NO_TRACE: Final = "the simulated fabric shows neither the fault nor its cure: no simulated effect"
 _UNSEEN: Final = "the packet simulator does not show this knob: its effect was not simulated"
@@ -245,8 +245,8 @@ def _searched(
 ) -> list[Recommendation]:
     """Return what stays and the joint change of the search; all that was kept if it is not better.
 
-    What does not stay are guesses of thresholds: the search begins from them, and its answer takes
-    their place.
+    What does not stay are guesses of thresholds by closed forms: the search tries them, too, and
+    takes their place if it finds clearly better ones.
     """
     telemetry, fabric, budget = trial.telemetry, trial.fabric, trial.budget
     runs = min(MOST_RUNS, int(budget.left_s * (1 - PROPOSED) / trial.price_s))
@@ -256,19 +256,26 @@ def _searched(
             f"thresholds were not searched: that takes --budget {math.ceil(wanted)} or more here"
         )
         return kept
-    twin = trial.with_all(tuple(trial.accepted))
+    done = _changes(stay)
+    twin = trial.with_all(tuple(change for change in trial.accepted if change in done))
+    advised = []
+    if len(stay) < len(kept):
+        guessed = trial.with_all(tuple(trial.accepted))
+        held = current_of(guessed.plan, guessed.watch[0])
+        advised = [replace(held, name=_GUESSED, source=_GUESSED)]
     found = search(
         twin,
         runs=runs,
         weights=weights,
         proposals=int(budget.left_s * PROPOSED / fluid.RUN_S),
+        advised=advised,
         seed=trial.seed,
         pfc=any(True for _ in homes(telemetry, fabric, EXPONENT)),
         nics=all(runs_dcqcn(telemetry, port) for port in twin.wiring.hosts),
         stop=budget.late,
         ran=trial.ran,
     )
-    if found.stopped:
+    if found.stopped or found.best.candidate.source == _GUESSED:
         return kept
     compared = Comparison(
         *(tuple(one.runs[t] for t in found.trials) for one in (found.current, found.best))
@@ -285,18 +292,9 @@ def _searched(
             f"{found.gain.mean:+.3f} ± {2 * found.gain.scatter:.3f} of score)"
         )
         return kept
-    base, done = twin, _changes(stay)
-    if len(stay) < len(kept):
-        base = trial.with_all(tuple(change for change in trial.accepted if change in done))
-        shown = found.trials[:TRIED_ON]
-        before = tuple(
-            base.varied(**variation(t, trial.seed)).run(seed=trial.seed + t) for t in shown
-        )
-        compared = Comparison(before, compared.after[:TRIED_ON])
     line_bps = twin.plan.topology.cables[twin.watch[0] // 2].rate_bps
     effects = compared.effects(twin.assumed, share=twin.load.share)
-    now = current_of(base.plan, base.watch[0])
-    made = joint_change(tuned, telemetry, fabric, found, now, line_bps, effects)
+    made = joint_change(tuned, telemetry, fabric, found, line_bps, effects)
     if made is None:
         return kept
     return once_each([*stay, made])

@@ -22,7 +22,7 @@ HARM: Final = 1.02  # times the job time: worse than this is not recommended
 FAITHFUL: Final = 0.25  # of the time seen: a twin further off does not speak against mending
 DEFECTS: Final = ("link", "config", "host")
 TRIED_ON: Final = 3  # variations of N, RTT and burst
-RUNS: Final = 40  # that a budget should suffice for; else the twin replays less
+RUNS: Final = 70  # that a budget should suffice for; else the twin replays less
 LEAST_SLICE_S: Final = 1e-3  # yet no less than this
 
 

@@ -54,7 +54,7 @@ def tuned():
 
 def joint(made, best: Candidate = BEST):
     return joint_change(
-        [finding(made.interfaces[0])], made.telemetry, made.fabric, found(best), NOW, 100e9, [GAIN]
+        [finding(made.interfaces[0])], made.telemetry, made.fabric, found(best), 100e9, [GAIN]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -189,33 +190,42 @@ _ECN_FIELDS: Final = tuple(field.name for field in fields(EcnThresholds))
 _NIC_FIELDS: Final = tuple(field.name for field in fields(DcqcnParameters))
 
 
-def unlike(candidate: Candidate, current: Candidate) -> list[str]:
-    """Return the fields that a candidate has otherwise, the smallest change first."""
+def unlike(candidate: Candidate, current: Candidate) -> list[tuple[str, ...]]:
+    """Return what a candidate has otherwise: parts as a whole, then fields, small changes first."""
     sizes: dict[str, float] = {}
+    parts: list[tuple[str, ...]] = []
     for here, now, names in (
         (candidate.ecn, current.ecn, _ECN_FIELDS),
         (candidate.dcqcn, current.dcqcn, _NIC_FIELDS),
         (candidate, current, ("alpha",)),
     ):
+        changed = []
         for name in names if here is not None and now is not None else ():
             new, old = getattr(here, name) or 0.0, getattr(now, name) or 0.0
             if new != old:
+                changed.append(name)
                 sizes[name] = abs(math.log(new / old)) if new > 0 and old > 0 else math.inf
-    return sorted(sizes, key=lambda name: (sizes[name], name))
+        if len(changed) > 1:
+            parts.append(tuple(changed))
+    return [*parts, *((name,) for name in sorted(sizes, key=lambda name: (sizes[name], name)))]
 
 
-def reverted(candidate: Candidate, current: Candidate, name: str) -> Candidate:
-    """Return the candidate with one field as it is now; as it was where that makes no sense."""
+def reverted(candidate: Candidate, current: Candidate, names: Sequence[str]) -> Candidate:
+    """Return the candidate with some fields as they are now; as it was where that is no sense."""
+    ecn = {name: getattr(current.ecn, name) for name in names if name in _ECN_FIELDS}
+    nic = {name: getattr(current.dcqcn, name) for name in names if name in _NIC_FIELDS}
+    made = replace(candidate, alpha=current.alpha) if "alpha" in names else candidate
     try:
-        if name in _ECN_FIELDS and candidate.ecn is not None:
-            ecn = replace(candidate.ecn, **{name: getattr(current.ecn, name)})
-            return replace(candidate, ecn=ecn)
-        if name in _NIC_FIELDS and candidate.dcqcn is not None:
-            dcqcn = replace(candidate.dcqcn, **{name: getattr(current.dcqcn, name)})
-            return candidate if dcqcn.ai_bps > dcqcn.hai_bps else replace(candidate, dcqcn=dcqcn)
+        if ecn and candidate.ecn is not None:
+            made = replace(made, ecn=replace(candidate.ecn, **ecn))
     except ValueError:  # Kmin above Kmax
         return candidate
-    return replace(candidate, alpha=current.alpha)
+    if nic and candidate.dcqcn is not None:
+        dcqcn = replace(candidate.dcqcn, **nic)
+        made = replace(made, dcqcn=dcqcn)
+        if dcqcn.ai_bps > dcqcn.hai_bps:
+            return candidate
+    return made
 
 
 def changed_settings(current: Candidate, chosen: Candidate) -> dict[str, Value]:

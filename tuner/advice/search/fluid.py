@@ -63,7 +63,7 @@ def propose(
             losses.append(-value)
         evolution.tell(points, losses)
     best = sorted(found.values(), key=lambda item: -item[0])[:keep]
-    return [replace(made, name=f"fluid {i + 1}") for i, (_, made) in enumerate(best)]
+    return [replace(made, name=f"fluid model {i + 1}") for i, (_, made) in enumerate(best)]
 
 
 def _value(

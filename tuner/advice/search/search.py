@@ -47,7 +47,8 @@ FINALISTS: Final = ((2, 3, 1), (1, 1, 0))
 """Published ones, own ones, those without DCQCN; and of each where runs are few."""
 FEW: Final = 160  # runs
 HOPELESS: Final = 0.03  # behind the best on the estimate: no further trial
-LOSS: Final = 0.1  # of the gain that may be given up for fewer changes
+LOSS: Final = 0.2  # of the lead over the next best that may be given up for fewer changes
+LESS: Final = 0.05  # the same of what is published, by its lead over what runs
 PARED: Final = 6  # trials of each setting that is tried to be left as it is
 
 
@@ -96,7 +97,7 @@ class _Shares:
             count = min(count, 4)
         final = tuple(range(len(VARIATIONS), len(VARIATIONS) + count))
         held_back = (1 + sum(finalists)) * count + finalists[0] * len(screened)
-        pared = min(runs // 4, len(AXES) * min(count, PARED) + count)
+        pared = min(runs // 3, 16 * min(count, PARED) + count)
         return cls(screened, final, finalists, held_back + pared, 0 if few else 16)
 
 
@@ -106,6 +107,7 @@ def search(
     runs: int,
     weights: Weights | None = None,
     proposals: int = 0,
+    advised: Sequence[Candidate] = (),
     seed: int = 1,
     step: float = STEP,
     pfc: bool = True,
@@ -115,9 +117,10 @@ def search(
 ) -> Found:
     """Return the best settings for a twin after about so many runs, LEAST_RUNS or more.
 
-    `proposals`: evaluations of the fluid model. `pfc`: whether PFC's share of the buffer may
-    change; `nics`: whether DCQCN may, which needs NICs that are known to run it. `ran` is called
-    after each run. Raises NotSupported where the twin carries no traffic to a host.
+    `proposals`: evaluations of the fluid model. `advised`: candidates by other means, tried as they
+    are, and kept like published ones unless another clearly leads. `pfc`: whether PFC's share of
+    the buffer may change; `nics`: whether DCQCN may, which needs NICs that are known to run it.
+    `ran` is called after each run. Raises NotSupported where the twin carries no traffic to a host.
     """
     if not twin.watch:
         raise NotSupported("search", "twin", "no host receives anything")
@@ -125,7 +128,8 @@ def search(
     trials = Trials(twin, weights or Weights(), seed, runs - shares.reserved, stop, ran)
     current = current_of(twin.plan, twin.watch[0])
     fit = _Fit(current, step, pfc, nics)
-    pool = [fit(one) for one in _published(trials.line_bps, current.alpha)]
+    pool: list[Candidate | None] = [*advised]
+    pool += [fit(one) for one in _published(trials.line_bps, current.alpha)]
     pool += [fit(one) for one in _proposed(trials, current, proposals)]
     pool += [fit(one) for one in _around(current, seed, shares.random)]
     trials.judge(current, shares.screened)
@@ -133,29 +137,37 @@ def search(
     ahead = _halve(trials, list(others.values()))
     _evolve(trials, ahead, fit)
     trials.most_runs = runs
-    return _decided(trials, current, fit, shares)
+    return _decided(trials, current, advised, fit, shares)
 
 
-def _decided(trials: Trials, current: Candidate, fit: _Fit, shares: _Shares) -> Found:
+def _decided(
+    trials: Trials,
+    current: Candidate,
+    advised: Sequence[Candidate],
+    fit: _Fit,
+    shares: _Shares,
+) -> Found:
     """Hold the finalists against each other on trials that are new to them."""
     order = sorted(trials.known.values(), key=lambda one: (-len(one.scores), -one.value))
     tried = [one for one in order if len(one.scores) > 1]
     kinds = zip((_is_preset, _is_own, _is_off), shares.finalists, strict=True)
-    chosen = [one for kind, count in kinds for one in _first(tried, kind, count)]
+    chosen = [trials.judge(one, (0,)) for one in advised]
+    chosen += [one for kind, count in kinds for one in _first(tried, kind, count)]
+    sources = {*(preset.source for preset in PRESETS), *(one.source for one in advised)}
     final, every = shares.final, (*shares.screened, *shares.final)
     leave = trials.judge(current, final)
     finals: list[Judged] = []
     for one in chosen:
         if trials.stop():
             return _undecided(trials, leave, final)
-        published = _is_preset(one.candidate)
+        published = one.candidate.source in sources
         finals.append(trials.judge(one.candidate, every if published else final))
-    known = [one for one in finals if _is_preset(one.candidate)]
+    known = [one for one in finals if one.candidate.source in sources]
     kept = max([*known, leave], key=lambda one: one.on(every))
     best = max(finals, key=lambda one: one.on(final), default=leave)
     if not lead(best, kept, final).clear:
         best = kept
-    best = _pared(trials, best, leave, fit, final)
+    best = _pared(trials, best, kept, leave, fit, final)
     found = {one.candidate.key: one for one in (*finals, leave)}
     others = [one for key, one in found.items() if key != best.candidate.key]
     table = [best, *sorted(others, key=lambda one: -one.on(final))]
@@ -231,7 +243,7 @@ def _around(current: Candidate, seed: int, count: int) -> Iterable[Candidate]:
     low, high = (np.log([getattr(axis, side) for axis in AXES]) for side in ("low", "high"))
     strata = np.array([rng.permutation(count) for _ in AXES]).T
     for row in (strata + rng.random(strata.shape)) / count:
-        made = candidate_at(low + row * (high - low), base, "random")
+        made = candidate_at(low + row * (high - low), base, "drawn at random")
         if made is not None:
             yield made
 
@@ -310,21 +322,27 @@ def _against(trials: Trials, candidate: Candidate, start: Judged) -> float:
 
 
 def _pared(
-    trials: Trials, best: Judged, leave: Judged, fit: _Fit, final: tuple[int, ...]
+    trials: Trials,
+    best: Judged,
+    kept: Judged,
+    leave: Judged,
+    fit: _Fit,
+    final: tuple[int, ...],
 ) -> Judged:
     """Return the best with every setting as it is now that contributes next to nothing."""
     some = final[:PARED]
     gain, pared = lead(best, leave, final), best
     if not gain.clear:
         return best
-    for name in unlike(best.candidate, leave.candidate):
-        made = fit(reverted(pared.candidate, leave.candidate, name))
+    loss = LESS * gain.mean if best is kept else LOSS * lead(best, kept, final).mean
+    for names in unlike(best.candidate, leave.candidate):
+        made = fit(reverted(pared.candidate, leave.candidate, names))
         if made is None or made.key == pared.candidate.key or not trials.has_room(len(some)):
             continue
         tried = trials.judge(made, some)
-        if lead(tried, best, some).mean > -LOSS * gain.mean:
+        if lead(tried, best, some).mean > -loss:
             pared = tried
     pared = trials.judge(pared.candidate, (0, *final))
-    if lead(pared, best, final).mean > -LOSS * gain.mean:
+    if lead(pared, best, final).mean > -loss:
         return pared
     return trials.judge(best.candidate, (0,))
