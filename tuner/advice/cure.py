@@ -10,7 +10,7 @@ from collectors.model.entities import Entity, Port, Wire, display, queue
 from collectors.model.facts import Value
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import filled
-from tuner.advice.recommendation import Effect, Recommendation, Risk
+from tuner.advice.recommendation import Effect, Part, Recommendation, Risk
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -60,6 +60,19 @@ def recommend_change(
         tuple(missing),
         others,
     )
+
+
+def part_of(
+    knob_name: str,
+    where: str,
+    places: Iterable[Entity],
+    current: Value | None,
+    proposed: Value,
+) -> Part:
+    """Return a part of a joint change. `where`: its places in words."""
+    knob = KNOBS[knob_name]
+    how, undo = filled(knob, where, proposed, current)
+    return Part(knob.name, tuple(places), current, proposed, knob.unit, how, undo, knob.disruption)
 
 
 def end_of_loss(

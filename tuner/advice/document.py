@@ -82,6 +82,7 @@ class PartDocument(msgspec.Struct, frozen=True):
     unit: str
     how: str
     undo: str
+    disruption: str
 
 
 class RecommendationDocument(msgspec.Struct, frozen=True):
@@ -218,6 +219,7 @@ def _part(part: Part) -> PartDocument:
         part.unit,
         part.how,
         part.undo,
+        part.disruption,
     )
 
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from collectors.model.entities import Entity, Interface, Slot, display
 from collectors.model.facts import Value
+from tuner.advice.cure import part_of
 from tuner.advice.cures.configuration import ALPHA, EXPONENT, as_knob
 from tuner.advice.cures.congestion import ECN
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.knobs.knob import filled
 from tuner.advice.norm import rate_bps, runs_dcqcn
 from tuner.advice.recommendation import Effect, Part, Recommendation
 from tuner.advice.search.candidate import changed_settings
@@ -75,8 +75,9 @@ def joint_change(
 
 def _part(knob: str, now: Value | None, wanted: Value, places: Sequence[Entity]) -> Part:
     where = display(places[0]) + (f" and {len(places) - 1} more" if len(places) > 1 else "")
-    how, undo = filled(KNOBS[knob], where, wanted, now)
-    return Part(knob, tuple(places), now, wanted, KNOBS[knob].unit, how, undo)
+    if isinstance(wanted, float):
+        wanted = float(f"{wanted:.6g}")  # of registers' units: 0.00019, not 0.00018999999999999998
+    return part_of(knob, where, places, now, wanted)
 
 
 def _alike(now: Value | None, wanted: Value) -> bool:

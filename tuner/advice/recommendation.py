@@ -29,7 +29,10 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several knobs that are changed together: its places have the same current value."""
+    """One of several knobs that are changed together: its places have the same current value.
+
+    disruption: what the change does to running traffic.
+    """
 
     knob: str
     places: tuple[Entity, ...]
@@ -38,6 +41,7 @@ class Part:
     unit: str
     how: str
     undo: str
+    disruption: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,14 @@ class Recommendation:
     def parts(self) -> tuple[Part, ...]:
         """Everything that it changes, by knob and current value."""
         own = Part(
-            self.knob, self.places, self.current, self.proposed, self.unit, self.how, self.undo
+            self.knob,
+            self.places,
+            self.current,
+            self.proposed,
+            self.unit,
+            self.how,
+            self.undo,
+            self.risk_reason,
         )
         return self.joint or (own,)
 
@@ -98,6 +109,7 @@ class Recommendation:
                     unit=part.unit,
                     how=part.how,
                     undo=part.undo,
+                    risk_reason=part.disruption,
                     also=(),
                     joint=(),
                     origin=self.id,

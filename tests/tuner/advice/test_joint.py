@@ -13,6 +13,7 @@ from tests.tuner.diagnosis.test_rules import lab
 from tuner.advice.cure import recommend_change
 from tuner.advice.document import recommendation_document
 from tuner.advice.joint import joint_change
+from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.planning import build_plan
 from tuner.advice.recommend import once_each
 from tuner.advice.recommendation import Effect
@@ -120,6 +121,8 @@ def test_plan_expands_it_under_one_id():
     assert plan.steps == 9
     assert {step.recommendation for device in plan.devices for step in device.steps} == {rec.id}
     assert not plan.conflicts
+    steps = [step for device in plan.devices for step in device.steps]
+    assert all(step.disruption == KNOBS[step.knob].disruption for step in steps)
     document = recommendation_document(rec)
     assert [part.knob for part in document.joint] == [part.knob for part in rec.parts]
     assert document.optional

@@ -19,11 +19,10 @@ from collectors.model.ecmp_hash import HashField, HashSpec, choose_member
 from collectors.model.entities import Entity, Host, Interface, Port, Switch, display
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import SOURCE_PORT_BASE, source_port
-from tuner.advice.cure import GOODPUT, recommend_change
+from tuner.advice.cure import GOODPUT, part_of, recommend_change
 from tuner.advice.knobs.catalogue import KNOBS
-from tuner.advice.knobs.knob import filled
 from tuner.advice.language import platform_of
-from tuner.advice.recommendation import Effect, Part, Recommendation
+from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Evidence, Finding
 from tuner.diagnosis.host.roce_port import job_variables
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -140,8 +139,7 @@ def planned_ports(
     parts = []
     for host, chosen in ports.items():
         old = tuple(_port(pair) for pair in flows if pair.device.host == host)
-        how, undo = filled(KNOBS["qp_source_ports"], host, chosen, old)
-        parts.append(Part("qp_source_ports", (Host(host),), old, chosen, "", how, undo))
+        parts.append(part_of("qp_source_ports", host, [Host(host)], old, chosen))
     effect = Effect(
         GOODPUT, "ratio", 1.0, 1.0, float(now.max() / then.max()), "published hash, as it counted",
         f"{len(flows)} flows of {display(switch)}: {now.max():.0f} on the fullest of {len(links)} "
@@ -237,8 +235,7 @@ def spray(
     parts = []
     for knob, places, now, then in wanted:
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        how, undo = filled(KNOBS[knob], display(places[0]) + more, then, now)
-        parts.append(Part(knob, places, now, then, KNOBS[knob].unit, how, undo))
+        parts.append(part_of(knob, display(places[0]) + more, places, now, then))
     made = recommend_change(
         finding, "load_balancing", static[0], "static", "adaptive",
         "choose the path of each packet by load: all NICs place what comes out of order", effects,

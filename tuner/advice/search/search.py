@@ -47,8 +47,9 @@ FINALISTS: Final = ((2, 3, 1), (1, 1, 0))
 """Published ones, own ones, those without DCQCN; and of each where runs are few."""
 FEW: Final = 160  # runs
 HOPELESS: Final = 0.03  # behind the best on the estimate: no further trial
-LOSS: Final = 0.2  # of the lead over the next best that may be given up for fewer changes
-LESS: Final = 0.05  # the same of what is published, by its lead over what runs
+LOSS: Final = 0.2  # of the gain that may be given up for fewer changes
+MARGIN: Final = 0.5  # and of the lead over the best published one
+LESS: Final = 0.05  # of the gain that always may
 PARED: Final = 6  # trials of each setting that is tried to be left as it is
 
 
@@ -334,7 +335,8 @@ def _pared(
     gain, pared = lead(best, leave, final), best
     if not gain.clear:
         return best
-    loss = LESS * gain.mean if best is kept else LOSS * lead(best, kept, final).mean
+    margin = max(MARGIN * lead(best, kept, final).mean, LESS * gain.mean)
+    loss = min(margin, LOSS * gain.mean)
     for names in unlike(best.candidate, leave.candidate):
         made = fit(reverted(pared.candidate, leave.candidate, names))
         if made is None or made.key == pared.candidate.key or not trials.has_room(len(some)):
