@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from collectors.model.catalogue import interface
-from collectors.model.ecmp_hash import HashField, HashSpec, choose_member
+from collectors.model.ecmp_hash import FlowKey, HashField, HashSpec, choose_member
 from collectors.model.entities import Entity, Host, Interface, Port, Switch, display
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import SOURCE_PORT_BASE, source_port
@@ -170,9 +170,13 @@ def _leaving(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[Q
         for pair in telemetry.queue_pairs()
         if Port(pair.device, pair.port) in below
         and pair.remote_address.removeprefix("::ffff:") not in addresses
-        and flow_of(structs.replace(pair, udp_source_port=_port(pair))) is not None
+        and _flow(pair) is not None
     ]
     return sorted(found, key=lambda p: (p.device.host, p.remote_address, p.local_qpn))
+
+
+def _flow(pair: QueuePairFact) -> FlowKey | None:
+    return flow_of(structs.replace(pair, udp_source_port=_port(pair)))
 
 
 def _port(pair: QueuePairFact) -> int:
@@ -190,7 +194,7 @@ def _sets_ports(telemetry: Telemetry, pair: QueuePairFact) -> bool:
 def _loads(flows: Iterable[QueuePairFact], spec: HashSpec, links: int) -> np.ndarray:
     loads = np.zeros(links)
     for pair in flows:
-        flow = flow_of(structs.replace(pair, udp_source_port=_port(pair)))
+        flow = _flow(pair)
         if flow is not None:
             loads[choose_member(flow, links, spec)] += 1
     return loads
@@ -203,7 +207,7 @@ def _plan(
     used: Counter[tuple[int, ...]] = Counter()
     ports: dict[str, tuple[int, ...]] = {}
     for pair in flows:
-        flow = flow_of(structs.replace(pair, udp_source_port=_port(pair)))
+        flow = _flow(pair)
         if flow is not None:
             made = plan_source_ports(flow, 1, [(spec, links)], PORTS, used)
             ports[pair.device.host] = (*ports.get(pair.device.host, ()), *made)
