@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,23 +19,30 @@ def pfc_of(telemetry: Telemetry) -> Mapping[Wire, frozenset[int]]:
     """Return the priorities with PFC of every wire whose setting is known."""
 
     def found() -> dict[Wire, frozenset[int]]:
-        known: dict[Wire, frozenset[int]] = {}
-        for value, entities in telemetry.alike(PFC).items():
-            if isinstance(value, tuple):
-                on = frozenset(p for p, on in enumerate(value) if on)
-                known |= {wire: on for wire in map(wire_of, entities) if wire is not None}
-        return known
+        return {wire: on for on, wires in with_pfc(telemetry).items() for wire in wires}
 
     return once(telemetry, "pfc_of", found)
 
 
+def with_pfc(telemetry: Telemetry) -> Mapping[frozenset[int], list[Wire]]:
+    """Return the wires of which the priorities with PFC are known, by these."""
+
+    def found() -> dict[frozenset[int], list[Wire]]:
+        known: dict[frozenset[int], list[Wire]] = {}
+        for value, entities in telemetry.alike(PFC).items():
+            wires = [wire for wire in map(wire_of, entities) if wire is not None]
+            if isinstance(value, tuple) and wires:
+                known.setdefault(frozenset(p for p, on in enumerate(value) if on), []).extend(wires)
+        return known
+
+    return once(telemetry, "with_pfc", found)
+
+
 def usual_lossless(telemetry: Telemetry) -> frozenset[int]:
     """Return the priorities with PFC on most wires; empty where most have none or none is known."""
-    counted = Counter(pfc_of(telemetry).values())
-    if not counted:
-        return frozenset()
-    priorities, times = counted.most_common(1)[0]
-    return priorities if 2 * times > counted.total() else frozenset()
+    counts = {on: len(wires) for on, wires in with_pfc(telemetry).items()}
+    usual = max(counts, key=counts.__getitem__, default=frozenset[int]())
+    return usual if usual and 2 * counts[usual] > sum(counts.values()) else frozenset()
 
 
 @dataclass(frozen=True)

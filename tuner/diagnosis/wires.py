@@ -137,14 +137,14 @@ class Wires:
 
     def highest(self, wires: Ints, values: Floats) -> tuple[Floats, Ints]:
         """Return (the highest value at each wire, the place of its first occurrence or -1)."""
+        known = np.flatnonzero(wires >= 0)
+        top: Floats = np.full(len(self), -np.inf)
+        np.maximum.at(top, wires[known], values[known])
         # The last one that is written stays: of the highest values the first.
-        order = np.lexsort((-np.arange(len(values)), values))
-        order = order[wires[order] >= 0]
+        highest = known[values[known] == top[wires[known]]][::-1]
         place: Ints = np.full(len(self), -1, np.int64)
-        place[wires[order]] = order
-        top: Floats = np.full(len(self), np.nan)
-        top[place >= 0] = values[place[place >= 0]]
-        return top, place
+        place[wires[highest]] = highest
+        return np.where(place < 0, np.nan, top), place
 
     def mapping(self, values: Floats) -> dict[Wire, float]:
         """Return what is known of `values` by wire."""

@@ -220,7 +220,10 @@ class FactView:
     @cached_property
     def _sheets(self) -> dict[Entity, Sheet | list[Sheet]]:
         """What each entity's settings say: nearly always one sheet."""
-        found: dict[Entity, Sheet | list[Sheet]] = {}
+        found: dict[Entity, Sheet | list[Sheet]] = dict(self._runs)
+        if len(found) == len(self._runs):
+            return found
+        found = {}
         for entity, sheet in self._runs:
             before = found.setdefault(entity, sheet)
             if isinstance(before, list):

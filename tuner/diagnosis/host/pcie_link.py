@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
 from collectors.model.catalogue import rdma
@@ -33,13 +33,18 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
     """Hold speed and width against the device's own maximum and the rate of its port."""
     findings: list[Finding] = []
     judged = False
+    well: set[Hashable] = set()  # what devices at their best are set like
     for port in all_ports(telemetry):
+        alike = telemetry.likeness(port.device)
+        if alike in well:
+            continue
         settings = telemetry.settings(port.device)
         now, most, lanes, most_lanes = (_number(settings, name) for name in _NAMES)
         if now is None or lanes is None or most is None or most_lanes is None:
             continue
         judged = True
         if now >= most and lanes >= most_lanes:
+            well.add(alike)
             continue
         rate = telemetry.latest(rdma.RATE.name, port)
         carries = payload_bps(now, int(lanes))

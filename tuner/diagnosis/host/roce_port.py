@@ -173,11 +173,21 @@ def each_kind(
 
 def lossless_bytes(
     telemetry: HostTelemetry, of_priority: Metric, of_rdma: Metric
-) -> Iterator[tuple[RocePort, float, float]]:
-    """Yield (port, bytes in its lossless priorities, bytes of RDMA) where both are counted.
+) -> Sequence[tuple[RocePort, float, float]]:
+    """Return (port, bytes in its lossless priorities, bytes of RDMA) where both are counted.
 
     To tell which ports are worth a closer look: read of all ports at once.
     """
+    return once(
+        telemetry,
+        ("lossless bytes", of_priority.name, of_rdma.name),
+        lambda: list(_lossless_bytes(telemetry, of_priority, of_rdma)),
+    )
+
+
+def _lossless_bytes(
+    telemetry: HostTelemetry, of_priority: Metric, of_rdma: Metric
+) -> Iterator[tuple[RocePort, float, float]]:
     ports = [(roce, kept) for roce in roce_ports(telemetry) if (kept := roce.lossless)]
     slots = [priority(roce.netdev, index) for roce, kept in ports for index in kept]
     in_slots = iter(telemetry.totals(of_priority.name, slots))

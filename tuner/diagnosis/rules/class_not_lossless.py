@@ -6,7 +6,14 @@ from typing import Final
 
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, link, wire_of
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
-from tuner.diagnosis.lossless import PFC, losses_behind, lossless_drops, pfc_of, usual_lossless
+from tuner.diagnosis.lossless import (
+    PFC,
+    losses_behind,
+    lossless_drops,
+    pfc_of,
+    usual_lossless,
+    with_pfc,
+)
 from tuner.diagnosis.place import names, only_software_rdma
 from tuner.diagnosis.rule import Rule, beside_the_point, found, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
@@ -16,19 +23,20 @@ MIN_WIRES: Final = 3  # fewer have no majority
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find cables, or whole switches, without PFC for a priority that most have it for."""
-    known = pfc_of(telemetry)
+    known = with_pfc(telemetry)
     if not known and only_software_rdma(telemetry, fabric):
         return beside_the_point(rule)
-    usual = usual_lossless(telemetry) if len(known) >= MIN_WIRES else frozenset()
-    lacking = {wire for wire, on in known.items() if not usual <= on}
+    enough = sum(map(len, known.values())) >= MIN_WIRES
+    usual = usual_lossless(telemetry) if enough else frozenset()
+    lacking = {wire for on, wires in known.items() if not usual <= on for wire in wires}
     told = map(wire_of, telemetry.setting_all(PFC)) if lacking else ()
     without = [wire for wire in dict.fromkeys(told) if wire is not None and wire in lacking]
     if not usual:
-        settled = len(known) >= MIN_WIRES and not any(known.values())
+        settled = enough and not any(known)
         return verdict(rule, (), judged=settled, missing=() if settled else ("PFC of most ports",))
     by_switch: dict[Switch, list[Wire]] = {}
     every: dict[Switch, int] = {}
-    for wire in known:
+    for wire in pfc_of(telemetry) if without else ():
         if isinstance(wire, Interface):
             every[wire.switch] = every.get(wire.switch, 0) + 1
     for wire in without:

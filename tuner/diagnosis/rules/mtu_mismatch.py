@@ -25,12 +25,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         for cable, ends in unequal.items()
     }
     usual, odd = unusual(telemetry, RDMA_MTU)
-    of_hosts = usual_of(
-        {
-            value: [entity for entity in entities if isinstance(entity, Netdev)]
-            for value, entities in telemetry.alike(MTU).items()
-        }
-    )
+    of_hosts = _usual_of_hosts(telemetry) if odd else None
     for setting in odd:
         port = setting.entity
         if not isinstance(port, Port):
@@ -49,6 +44,15 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     judged = compared or usual is not None
     missing = () if judged else ("MTU of both ends of a cable",)
     return verdict(rule, findings.values(), judged=judged, missing=missing)
+
+
+def _usual_of_hosts(telemetry: Telemetry) -> Value | None:
+    return usual_of(
+        {
+            value: [entity for entity in entities if isinstance(entity, Netdev)]
+            for value, entities in telemetry.alike(MTU).items()
+        }
+    )
 
 
 def _same_interface_mtu(

@@ -41,8 +41,9 @@ def _spread(telemetry: Telemetry) -> float:
     """Return the lowest by the highest rate of all interfaces and queues."""
     _, read = telemetry.value_table(rows.SPEED.name)
     told = [v for v in telemetry.alike(RATE) if isinstance(v, (int, float)) and v]
-    rates: list[float] = [*read[read != 0].tolist(), *told]
-    return min(rates) / max(rates)
+    read = read[read != 0]
+    ends = [*told, float(read.min()), float(read.max())] if len(read) else told
+    return min(ends) / max(ends)
 
 
 def _groups(telemetry: Telemetry, fabric: FabricView) -> list[dict[Entity, float]]:
