@@ -160,7 +160,7 @@ def seed_random(s: Ints, seed: int) -> None:
     s[at.RANDOM_B] = 1 + (seed * 40503 + 987654321) % 2147483398
     for region in range(int(s[at.REGION_COUNT])):
         row = s[at.REGIONS] + region * at.REGION_WORDS
-        a, b = np.random.SeedSequence([seed, region]).generate_state(2).tolist()
+        a, b = np.random.SeedSequence([seed % 2**64, region]).generate_state(2).tolist()
         s[row + at.REGION_RANDOM_A] = 1 + a % 2147483562
         s[row + at.REGION_RANDOM_B] = 1 + b % 2147483398
 
