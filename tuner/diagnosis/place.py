@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -154,16 +155,7 @@ class Spots:
         self, fabric: FabricView, senders: Mapping[Port, Iterable[Port]] = MappingProxyType({})
     ) -> None:
         self._fabric = fabric
-        self._partners: dict[Entity, set[Port]] = {}
-        for receiver, sending in senders.items():
-            for sender in sending:
-                self._partners.setdefault(receiver, set()).add(sender)
-                self._partners.setdefault(sender, set()).add(receiver)
-        self._wires: dict[Entity, list[Entity]] = {}
-        for port in fabric.ports():
-            wire = fabric.attached(port)
-            for entity in (port, port.device, Host(port.device.host)):
-                self._wires.setdefault(entity, [port]).append(wire)
+        self._senders = senders
 
     def of(self, entity: Entity) -> set[Entity]:
         """Return the wires that an entity is or has; a switch, and what has none, stands alone."""
@@ -193,6 +185,24 @@ class Spots:
             ports |= self._ports_at(spot)
         partners = {partner for port in ports for partner in self._partners.get(port, ())}
         return found.union(*(self.of(port) for port in partners))
+
+    @cached_property
+    def _partners(self) -> dict[Entity, set[Port]]:
+        found: dict[Entity, set[Port]] = {}
+        for receiver, sending in self._senders.items():
+            for sender in sending:
+                found.setdefault(receiver, set()).add(sender)
+                found.setdefault(sender, set()).add(receiver)
+        return found
+
+    @cached_property
+    def _wires(self) -> dict[Entity, list[Entity]]:
+        found: dict[Entity, list[Entity]] = {}
+        for port in self._fabric.ports():
+            wire = self._fabric.attached(port)
+            for entity in (port, port.device, Host(port.device.host)):
+                found.setdefault(entity, [port]).append(wire)
+        return found
 
     def _ports_at(self, spot: Entity) -> set[Entity]:
         if isinstance(spot, Port):
