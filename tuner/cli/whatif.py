@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -322,16 +322,13 @@ def _blind(
     if found.differs:
         return ""
     given = {one.knob for one in changes}
-    missing: dict[str, None] = {}
-    for knob in given:
-        loop = knob in _MARKING or knob.startswith(("dcqcn_", "roce_ecn"))
-        needed = _MARKING if loop else _PAUSING if "buffer" in knob or "pause" in knob else ()
-        missing |= dict.fromkeys(n for n in needed if n not in given and not window.setting_all(n))
+    missing = dict.fromkeys(
+        name for one in changes for name in _needed(one, window) if name not in given
+    )
     if missing:
-        names = ", ".join(missing)
         return (
-            f"no place tells its {names}, so the simulation does without; read the switches' "
-            "configuration, or give them with --set"
+            f"{', '.join(missing)} not known where it counts, so the simulation does without; "
+            "read the switches' configuration, or give them with --set"
         )
     if other.plan.model == twin.plan.model:
         return "nothing in the simulated fabric takes this value, or it has it already"
@@ -340,6 +337,17 @@ def _blind(
         f"no run differs: this window's traffic does not get there ({run.marked_ratio:.2%} marked, "
         f"{run.paused_ratio:.1%} paused in the simulation)"
     )
+
+
+def _needed(change: Assignment, window: Window) -> Iterator[str]:
+    """Yield the settings that a change has no effect without and that are not known there."""
+    knob = change.knob
+    loop = knob in _MARKING or knob.startswith(("dcqcn_", "roce_ecn"))
+    for name in _MARKING if loop else _PAUSING if "buffer" in knob or "pause" in knob else ():
+        told = window.setting_all(name)
+        marking = window.setting_all("ecn_enabled") if knob in _MARKING else {}
+        if not told or any(q not in told for q in marking if change.holds_for(q)):
+            yield name
 
 
 def _fit(twin: Twin, found: Comparison) -> str:

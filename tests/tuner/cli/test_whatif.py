@@ -64,7 +64,7 @@ def test_what_the_twin_cannot_show_is_no_zero_percent(recording):
     alone = run("whatif", "--source", f"dir={recording}", "--set", "kmin_bytes=100KB")
     words = " ".join(alone.output.split())
     assert alone.exit_code == 0
-    assert "cannot tell: no place tells its kmax_bytes, pmax_ratio" in words
+    assert "cannot tell: kmax_bytes, pmax_ratio not known where it counts" in words
     assert "0.0%" not in words.partition("cannot tell")[2]
     told = json.loads(
         run(
