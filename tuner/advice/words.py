@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from collectors.model.catalogue.settings import SETTINGS
 from collectors.model.facts import Value
 from collectors.model.units import quantity
 from tuner.advice.knobs.knob import shown
 from tuner.advice.recommendation import Effect
+from tuner.diagnosis.finding import Evidence
 
 
 def effect(item: Effect) -> str:
@@ -41,6 +44,15 @@ def value(of: Value | float, unit: str, *, exact: bool = False) -> str:
     if isinstance(of, bool) or not isinstance(of, (int, float)):
         return shown(of)
     return quantity(of, unit, exact=exact)
+
+
+def observed(item: Evidence) -> str:
+    """Return what was observed for people; a setting that is kept as text with its unit."""
+    row = SETTINGS.get(item.name)
+    if isinstance(item.value, str) and row is not None and row.unit not in ("", "bool"):
+        with contextlib.suppress(ValueError):
+            return quantity(float(item.value), row.unit, exact=True)
+    return value(item.value, item.unit)
 
 
 def clock(at_ns: int) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from collectors.model.entities import display
 from collectors.model.printable import printable
 from tuner.advice.recommendation import Effect, Part, Recommendation
-from tuner.advice.words import clock, effect, predictions, value
+from tuner.advice.words import clock, effect, observed, predictions, value
 from tuner.cli.curves import Curve, span_of, sparkline
 from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.changes import Changes
@@ -194,7 +194,7 @@ def evidence_table(evidence: Sequence[Evidence]) -> Table:
         table.add_row(
             plain(folded(item.name, NAME_WIDTH)),
             plain(display(item.entity)),
-            plain(value(item.value, item.unit)),
+            plain(observed(item)),
             plain(" ".join(part for part in (item.threshold, item.note) if part)),
             span,
         )

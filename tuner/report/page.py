@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from collectors.model.entities import display
 from collectors.model.printable import printable
-from tuner.advice.words import clock, effect, value
+from tuner.advice.words import clock, effect, observed, value
 from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.pause_tree import pause_trees
@@ -42,7 +42,12 @@ def page(report: Report) -> str:
 
     window, diagnosis = report.window, report.diagnosis
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"place": display, "effect": effect, "clock": clock}
+    environment.filters |= {
+        "place": display,
+        "effect": effect,
+        "clock": clock,
+        "observed": observed,
+    }
     environment.globals["value"] = value
     template = environment.from_string(_template())
     flows = pfc_flows(window, report.fabric)

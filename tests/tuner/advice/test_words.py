@@ -4,11 +4,13 @@ import math
 
 import pytest
 
+from collectors.model.entities import Host
 from collectors.model.units import quantity
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.knobs.knob import filled, shown
 from tuner.advice.recommendation import Effect
-from tuner.advice.words import effect, predictions, value
+from tuner.advice.words import effect, observed, predictions, value
+from tuner.diagnosis.finding import Evidence
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,14 @@ def test_what_undo_says_keeps_all_digits():
     assert undo.endswith("to 4 µs again")
     how, _ = filled(KNOBS["mtu_bytes"], "h1 eth0", 9000, 1500)
     assert "mtu 9000)" in how  # a command takes no unit
+
+
+def test_a_setting_seen_as_text_has_its_unit():
+    assert observed(Evidence("dcqcn_cut_window_s", Host("h1"), "1e-06")) == "1 µs"
+    assert observed(Evidence("mtu_bytes", Host("h1"), "9000")) == "9,000 bytes"
+    assert observed(Evidence("trust", Host("h1"), "dscp")) == "dscp"
+    assert observed(Evidence("mtu_bytes", Host("h1"), "9000 or more")) == "9000 or more"
+    assert observed(Evidence("x", Host("h1"), 0.39, "ratio")) == "39%"
 
 
 def test_values_that_are_no_numbers_stay_as_they_are():
