@@ -69,7 +69,7 @@ def _finding(
         f"rate: {'; '.join(text for text, _ in reasons)}",
         [
             load,
-            Evidence("marked share", loop.wire, loop.marked, "ratio", f"< {MARKED:.0%} with room"),
+            Evidence("marked share", loop.wire, loop.marked, "ratio", f"< {MARKED:.1%} with room"),
             *(item for _, evidence in reasons for item in evidence),
         ],
         affected=[loop.receiver, *loop.senders],
