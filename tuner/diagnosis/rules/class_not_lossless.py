@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, link, wire_of
@@ -10,7 +12,6 @@ from tuner.diagnosis.lossless import (
     PFC,
     losses_behind,
     lossless_drops,
-    pfc_of,
     usual_lossless,
     with_pfc,
 )
@@ -28,37 +29,43 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         return beside_the_point(rule)
     enough = sum(map(len, known.values())) >= MIN_WIRES
     usual = usual_lossless(telemetry) if enough else frozenset()
-    lacking = {wire for on, wires in known.items() if not usual <= on for wire in wires}
-    told = map(wire_of, telemetry.setting_all(PFC)) if lacking else ()
-    without = [wire for wire in dict.fromkeys(told) if wire is not None and wire in lacking]
+    lacking = {wire: on for on, wires in known.items() if not usual <= on for wire in wires}
     if not usual:
         settled = enough and not any(known)
         return verdict(rule, (), judged=settled, missing=() if settled else ("PFC of most ports",))
+    told = map(wire_of, telemetry.setting_all(PFC)) if lacking else ()
+    without = list(dict.fromkeys(wire for wire in told if wire in lacking))
     by_switch: dict[Switch, list[Wire]] = {}
-    every: dict[Switch, int] = {}
-    for wire in pfc_of(telemetry) if without else ():
-        if isinstance(wire, Interface):
-            every[wire.switch] = every.get(wire.switch, 0) + 1
     for wire in without:
         if isinstance(wire, Interface):
             by_switch.setdefault(wire.switch, []).append(wire)
+    every = Counter(
+        wire.switch
+        for wires in (known.values() if by_switch else ())
+        for wire in wires
+        if isinstance(wire, Interface)
+    )
     whole = {s for s, wires in by_switch.items() if len(wires) > 1 and 2 * len(wires) > every[s]}
     findings: dict[Entity, Finding] = {}
     for switch in whole:
-        findings[switch] = _finding(rule, telemetry, switch, by_switch[switch], usual)
+        findings[switch] = _finding(rule, telemetry, switch, by_switch[switch], lacking, usual)
     for wire in without:
         far = fabric.peer(wire)
         if any(isinstance(end, Interface) and end.switch in whole for end in (wire, far)):
             continue
-        place = wire if far is None or far not in without else link(wire, far)
-        findings.setdefault(place, _finding(rule, telemetry, place, [wire], usual))
+        place = wire if far is None or far not in lacking else link(wire, far)
+        findings.setdefault(place, _finding(rule, telemetry, place, [wire], lacking, usual))
     return verdict(rule, findings.values(), judged=True)
 
 
 def _finding(
-    rule: Rule, telemetry: Telemetry, place: Entity, wires: list[Wire], usual: frozenset[int]
+    rule: Rule,
+    telemetry: Telemetry,
+    place: Entity,
+    wires: list[Wire],
+    on: Mapping[Wire, frozenset[int]],
+    usual: frozenset[int],
 ) -> Finding:
-    on = pfc_of(telemetry)
     lacking = ", ".join(map(str, sorted(usual - on[wires[0]])))
     drops = lossless_drops(telemetry)
     near = {wire.switch for wire in wires if isinstance(wire, Interface)}

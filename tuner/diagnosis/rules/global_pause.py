@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from collectors.model.catalogue import interface
@@ -18,16 +17,15 @@ _FRAMES: Final = (interface.PAUSE_RX_FRAMES, interface.PAUSE_TX_FRAMES)
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find cables of RoCE ports and of switches with PFC on which 802.3x pause frames pass."""
-    lossless = pfc_of(telemetry)
     seen: dict[Entity, list[Evidence]] = {}
     judged = any(
-        isinstance(wire, Wire) and _carries_roce(fabric, wire, lossless)
+        isinstance(wire, Wire) and _carries_roce(telemetry, fabric, wire)
         for metric in _FRAMES
         for wire in telemetry.growth_all(metric.name)
     )
     for metric in _FRAMES:
         for wire, growth in telemetry.growing(metric.name, MIN_FRAMES).items():
-            if isinstance(wire, Wire) and _carries_roce(fabric, wire, lossless):
+            if isinstance(wire, Wire) and _carries_roce(telemetry, fabric, wire):
                 far = fabric.peer(wire)
                 cable = wire if far is None else link(wire, far)
                 seen.setdefault(cable, []).append(grew(metric, wire, growth, f"< {MIN_FRAMES}"))
@@ -36,10 +34,10 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     return verdict(rule, findings, judged=judged, missing=missing)
 
 
-def _carries_roce(fabric: FabricView, wire: Wire, lossless: Mapping[Wire, frozenset[int]]) -> bool:
+def _carries_roce(telemetry: Telemetry, fabric: FabricView, wire: Wire) -> bool:
     ends = (wire, fabric.peer(wire))
     roce = any(isinstance(end, Netdev) and fabric.port_of(end) is not None for end in ends)
-    return roce or bool(lossless.get(wire))
+    return roce or bool(pfc_of(telemetry).get(wire))
 
 
 def _finding(rule: Rule, cable: Entity, evidence: list[Evidence]) -> Finding:

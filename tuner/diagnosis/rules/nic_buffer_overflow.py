@@ -23,7 +23,6 @@ _DISCARDS: Final = (
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find hosts' interfaces that discard received packets, with PFC off or on."""
-    pfc = pfc_of(telemetry)
     seen: dict[Netdev, list[Evidence]] = {}
     most: dict[Netdev, float] = {}
     judged = False
@@ -37,6 +36,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             if isinstance(wire, Netdev):
                 seen.setdefault(wire, []).append(grew(metric, entity, growth, f"< {MIN_PACKETS}"))
                 most[wire] = max(most.get(wire, 0.0), growth.total)
+    pfc = pfc_of(telemetry) if seen else {}
     findings = [
         _finding(rule, fabric, wire, evidence, most[wire], pfc) for wire, evidence in seen.items()
     ]
