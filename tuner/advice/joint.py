@@ -69,6 +69,7 @@ def joint_change(
         tuple(f"the running value of {part.knob}" for part in parts if part.current is None),
         joint=tuple(parts),
         optional=True,
+        name="tuning",
     )  # fmt: skip
     return made.of(parts)
 

@@ -52,8 +52,9 @@ class Recommendation:
     because: ids of findings. how, undo: text for a person; plans for devices are rendered from
     knob, scope and proposed. also: further places that have the same current value and get the
     same proposed one. joint: all knobs of a joint change, which is one decision with one effect;
-    knob, scope, current and proposed are then those of its first. optional: nothing is broken
-    without it. origin: id of the recommendation that this is a step of.
+    knob, scope, current and proposed are then those of its first. name: of a joint change, whose
+    parts may differ from run to run. optional: nothing is broken without it. origin: id of the
+    recommendation that this is a step of.
     """
 
     knob: str
@@ -75,6 +76,7 @@ class Recommendation:
     joint: tuple[Part, ...] = ()
     optional: bool = False
     origin: str = ""
+    name: str = ""
 
     @property
     def places(self) -> tuple[Entity, ...]:
@@ -149,10 +151,10 @@ class Recommendation:
     def id(self) -> str:
         """Stable short name: the same knob at the same place has the same id in every run.
 
-        A step has that of the recommendation that it comes from.
+        So has a joint change of the same name because of the same finding. A step has that of the
+        recommendation that it comes from.
         """
         if self.origin:
             return self.origin
-        what = "joint change" if self.joint else self.knob
-        digest = hashlib.blake2b(f"recommendation {what} {self.scope}".encode(), digest_size=4)
-        return digest.hexdigest()
+        what = f"{self.name} {self.because[0]}" if self.joint else f"{self.knob} {self.scope}"
+        return hashlib.blake2b(f"recommendation {what}".encode(), digest_size=4).hexdigest()

@@ -96,6 +96,7 @@ def test_what_a_fix_sets_is_not_set_again():
     assert len(settled) == 8
     assert ("kmin_bytes", slot) not in settled
     assert first.id != rest.id
+    assert rest.id == joint(made).id  # of other parts, yet the same change
 
 
 def test_a_place_that_is_unlike_makes_another_part_and_differences_of_nothing_none():

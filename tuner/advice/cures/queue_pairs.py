@@ -153,7 +153,7 @@ def planned_ports(
         confidence=min(finding.confidence, 0.6), risk="medium",
         missing=["whether the jobs' library lets source ports be chosen"],
     )  # fmt: skip
-    yield replace(made, joint=tuple(parts), optional=True).of(parts)
+    yield replace(made, joint=tuple(parts), optional=True, name="source ports").of(parts)
 
 
 def _leaving(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[QueuePairFact]:
@@ -245,7 +245,7 @@ def spray(
         "choose the path of each packet by load: all NICs place what comes out of order", effects,
         confidence=min(finding.confidence, 0.7), risk="medium", also=static[1:],
     )  # fmt: skip
-    yield replace(made, joint=tuple(parts), optional=True).of(parts)
+    yield replace(made, joint=tuple(parts), optional=True, name="spraying").of(parts)
 
 
 def _tolerates(telemetry: Telemetry, port: Port) -> bool:
