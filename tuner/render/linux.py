@@ -182,10 +182,9 @@ def _port(change: Change, port: Port) -> list[str]:
         lines.append(
             "# that is for rdma_cm; jobs choose their own: NCCL_IB_TC, UCX_IB_TRAFFIC_CLASS"
         )
-    if change.changed(port, "forced_tclass"):
-        forced = change.whole(port, "forced_tclass")
-        value = -1 if forced is None else forced
-        lines.append(f"put {value} $SYS/class/infiniband/{device}/tc/{number}/traffic_class")
+    forced = change.whole(port, "forced_tclass")
+    file = f"$SYS/class/infiniband/{device}/tc/{number}/traffic_class"
+    lines += _plain(change, port, "forced_tclass", f"put {forced} {file}")
     bits = [
         f"{_ACCELERATOR[name]}=0x{int(bool(change.flag(port, name)))}"
         for name in change.changed(port, *_ACCELERATOR)

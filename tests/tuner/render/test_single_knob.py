@@ -27,7 +27,7 @@ from tuner.render.registers import MARKS
 from tuner.render.registry import RENDERERS
 
 THRESHOLDS = (("kmin_bytes", "kmax_bytes"), ("kmin_fill_ratio", "kmax_fill_ratio"))
-SETTING = {"ip", "ethtool", "dcb", "mlnx_qos", "mlxreg", "setpci", "mstconfig"}
+SETTING = {"put", "ip", "ethtool", "dcb", "mlnx_qos", "mlxreg", "setpci", "mstconfig"}
 MARKING = {"ecn_enabled", "kmin_bytes", "kmax_bytes", "kmin_fill_ratio", "kmax_fill_ratio"}
 FORGOTTEN = MARKING | {"pmax_ratio", "ecn_average_weight"}
 """What some platforms do not keep of a queue while it does not mark."""
