@@ -29,7 +29,8 @@ from tuner.render.form import Rendered, render_device
 from tuner.render.registry import RENDERERS
 
 State = dict[tuple[Entity, str], Value]
-TOLERANCE = {"bytes": 0.5, "ratio": 0.01, "seconds": 5e-4}  # languages have whole percents from 1
+TOLERANCE = {"bytes": 0.5, "ratio": 0.01, "seconds": 5e-4, "bps": 1e9}
+"""What languages round to: whole bytes, percents from 1 on, milliseconds, Gbit/s."""
 ONYX_BYTES = 1000.0  # Onyx counts queues in kilobytes
 
 TEXTS: dict[str, tuple[str, Callable[[], tuple[Callable[[str], None], Callable[[], str]]]]] = {
@@ -102,7 +103,7 @@ def _there_and_back(device: DevicePlan, platform: str) -> tuple[State, State | N
     enter(made.apply)
     read = _state(platform, text(), plan)
     enter(made.undo)
-    return read, _state(platform, text(), plan), carried
+    return read, _state(platform, text(), plan), _taken_back(carried, made)
 
 
 def _sonic(plan: DevicePlan) -> tuple[State, State | None, list[Step]]:
@@ -121,8 +122,18 @@ def _sonic(plan: DevicePlan) -> tuple[State, State | None, list[Step]]:
     there = jsonpatch.apply_patch(database, json.loads(made.files["apply.patch.json"]))
     back = jsonpatch.apply_patch(there, json.loads(made.files["undo.patch.json"]))
     return (
-        _state("sonic", json.dumps(there), plan), _state("sonic", json.dumps(back), plan), carried,
+        _state("sonic", json.dumps(there), plan), _state("sonic", json.dumps(back), plan),
+        _taken_back(carried, made),
     )  # fmt: skip
+
+
+def _taken_back(carried: list[Step], made: Rendered) -> list[Step]:
+    """Return the steps; those that undo says it cannot take back have no value to come back."""
+
+    def said(step: Step) -> bool:
+        return f"not taken back: {step.knob} of {printable(display(step.scope))}:" in made.undo
+
+    return [replace(step, current=None) if said(step) else step for step in carried]
 
 
 def _former(plan: DevicePlan, carried: list[Step]) -> DevicePlan:
