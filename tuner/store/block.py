@@ -98,6 +98,8 @@ class Part:
 class Block:
     """Samples of one cell set; living ones are start..end. Arrays are never changed in the part
     that is living, so that a view taken earlier stays true while the block goes on.
+
+    at, mono: one column while all rows share the times. incarnation: one row while all samples do.
     """
 
     rows: int
@@ -116,9 +118,9 @@ class Block:
     def __post_init__(self) -> None:
         """Allocate the time arrays."""
         self.boot, self.arrival = (np.empty(self.capacity, np.int64) for _ in range(2))
-        self.at, self.mono, self.incarnation = (
-            np.empty((self.capacity, self.rows), np.int64) for _ in range(3)
-        )
+        narrow = min(self.rows, 1)
+        self.at, self.mono = (np.empty((self.capacity, narrow), np.int64) for _ in range(2))
+        self.incarnation = np.empty((0, self.rows), np.int64)
 
     def places(self, placement: Placement) -> tuple[Ints | None, Ints | None] | None:
         """Return the columns of the matrices for a batch; None where it has cells of its own."""
@@ -141,9 +143,12 @@ class Block:
         """Append a batch. times: rank of boot, arrival; by row: wall, monotonic, incarnation."""
         if self.end == self.capacity:
             self._make_room()
-        here = self.end
-        self.boot[here], self.arrival[here] = times[:2]
-        self.at[here], self.mono[here], self.incarnation[here] = times[2:]
+        here, boot, arrival, at, mono, incarnation = self.end, *times
+        self.boot[here], self.arrival[here] = boot, arrival
+        self._fit(np.size(at), incarnation)
+        self.at[here], self.mono[here] = at, mono
+        if len(self.incarnation) > 1:
+            self.incarnation[here] = incarnation
         self.ints.put(here, places[0], ints)
         self.floats.put(here, places[1], floats)
         self.end += 1
@@ -159,8 +164,11 @@ class Block:
         boot, arrival, at, mono, incarnation = times
         self.reserve(len(arrival))
         here = slice(self.end, self.end + len(arrival))
-        self.boot[here], self.arrival[here], self.incarnation[here] = boot, arrival, incarnation
+        self.boot[here], self.arrival[here] = boot, arrival
+        self._fit(max(at.shape[1], mono.shape[1]), incarnation)
         self.at[here], self.mono[here] = at, mono
+        if len(self.incarnation) > 1:
+            self.incarnation[here] = incarnation
         self.ints.put_all(here, places[0], ints)
         self.floats.put_all(here, places[1], floats)
         self.end = here.stop
@@ -185,7 +193,9 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes of the living samples; the arrays have up to as much again for growth."""
-        times = 16 + 24 * self.rows
+        times: int = 16 + 8 * (self.at.shape[1] + self.mono.shape[1])
+        if len(self.incarnation) > 1:
+            times += 8 * self.rows
         return self.samples * (times + self.ints.sample_bytes + self.floats.sample_bytes)
 
     @property
@@ -206,13 +216,29 @@ class Block:
         first, count = int(np.argmax(inside)), int(np.count_nonzero(inside))
         last = len(inside) - int(np.argmax(inside[::-1]))
         live = slice(self.start + first, self.start + last)
+        same = self.incarnation if len(self.incarnation) == 1 else self.incarnation[live]
         panel = Panel(
-            agent, collector, rows, columns, self.boot[live], self.arrival[live], self.at[live],
-            self.mono[live], self.incarnation[live], self.ints.half(live), self.floats.half(live),
+            agent, collector, rows, columns, self.boot[live], self.arrival[live],
+            self._wide(self.at[live]), self._wide(self.mono[live]),
+            np.broadcast_to(same, (last - first, self.rows)),
+            self.ints.half(live), self.floats.half(live),
         )  # fmt: skip
         if count != last - first:  # the wall clock went back and forth
             panel = panel.take(np.flatnonzero(inside[first:last]))
         return in_order(panel)
+
+    def _fit(self, times: int, incarnation: Ints) -> None:
+        """Make room for times of so many rows, and for an incarnation unlike that of before."""
+        if times > 1 and self.at.shape[1] == 1 < self.rows:
+            self.at, self.mono = (np.repeat(a, self.rows, axis=1) for a in (self.at, self.mono))
+        if not self.end:
+            self.incarnation = incarnation[None]
+        elif len(self.incarnation) == 1 and not (self.incarnation[0] == incarnation).all():
+            self.incarnation = np.repeat(self.incarnation, self.capacity, axis=0)
+
+    def _wide(self, times: Ints) -> Ints:
+        """Return the times of all rows."""
+        return np.broadcast_to(times, (len(times), self.rows))
 
     def _make_room(self, more: int = 0) -> None:
         live = slice(self.start, self.end)
@@ -221,10 +247,12 @@ class Block:
         self.capacity = max(FIRST_SAMPLES, samples + more if more > samples // 8 else doubled)
         self.ints.move(live, self.capacity)
         self.floats.move(live, self.capacity)
-        self.boot, self.arrival, self.at, self.mono, self.incarnation = (
+        self.boot, self.arrival, self.at, self.mono = (
             _moved(array, live, self.capacity)
-            for array in (self.boot, self.arrival, self.at, self.mono, self.incarnation)
+            for array in (self.boot, self.arrival, self.at, self.mono)
         )
+        if len(self.incarnation) > 1:
+            self.incarnation = _moved(self.incarnation, live, self.capacity)
         self.start, self.end = 0, samples
 
 

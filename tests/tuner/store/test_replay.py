@@ -133,13 +133,17 @@ def state(store):
 
 def block_state(block):
     live = slice(block.start, block.end)
-    arrays = [getattr(block, name)[live] for name in ("boot", "arrival", "at", "mono")]
+    panel = block.panel("", "", np.arange(block.rows), (), 0, 1 << 62)
+    assert panel is not None or not block.samples or not block.rows
+    arrays = [block.boot[live], block.arrival[live], block.at[live], block.mono[live]]
+    if panel is not None:
+        arrays += [panel.boot, panel.arrival, panel.at, panel.mono, panel.incarnation]
     for part in (block.ints, block.floats):
         there = np.ones(part.values[live].shape, bool)
         if part.present is not None:
             there = part.present[live]
         arrays += [part.keys, there, np.where(there, part.values[live], 0)]
-    return [array.tolist() for array in (*arrays, block.incarnation[live])]
+    return [array.tolist() for array in arrays]
 
 
 def write(folder, contents):
