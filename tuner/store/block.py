@@ -20,8 +20,8 @@ from tuner.store.panel import Half, Panel, in_order
 
 FIRST_SAMPLES: Final = 4  # samples of a new block
 
-Fill: TypeAlias = Callable[[Values], None]
-"""Writes numbers into an array of samples by cells."""
+Fill: TypeAlias = Callable[[Values, bool], None]
+"""Writes numbers into an array of samples by cells: at once, or any time before they are asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +66,12 @@ class Part:
         if not len(self.keys):
             return
         if places is None:
-            fill(self.values[samples])
+            fill(self.values[samples], False)
             if self.present is not None:
                 self.present[samples] = True
             return
         numbers = np.empty((samples.stop - samples.start, len(places)), self.values.dtype)
-        fill(numbers)
+        fill(numbers, True)
         for sample, row in zip(range(samples.start, samples.stop), numbers, strict=True):
             self.put(sample, places, row)
 

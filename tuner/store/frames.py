@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,7 +22,6 @@ from collectors.wire.pack import parse_item
 from collectors.wire.segment import MAGIC
 from tuner.store import unpack
 from tuner.store.arithmetic import Floats, Ints, Values, Words
-from tuner.store.block import Fill
 from tuner.store.unpack import Bytes, Known
 
 _MOST_RAW: Final = 32 << 20  # bytes of an item; longer ones are left to the reader of single items
@@ -124,10 +124,45 @@ def _empty(size: int) -> Known:
     )
 
 
-def copier(addresses: Ints) -> Fill:
-    """Return what writes the numbers at these addresses into a matrix, one address for each row."""
+class Copies:
+    """Copies numbers to where they belong, by a thread while the interpreter goes on.
 
-    def copy(out: Values) -> None:
-        unpack.gather(addresses, out.reshape(-1).view(np.uint64), out.shape[1])
+    Sources and targets must stay where they are until `wait` has returned.
+    """
 
-    return copy
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+        self._jobs: list[tuple[Ints, Ints, Ints]] = []
+        self._bytes = 0
+        self._running: list[Future[None]] = []
+
+    def later(self, addresses: Ints, out: Values) -> None:
+        """Copy a row of `out` from each address, some time."""
+        self._jobs.append(_job(addresses, out))
+        self._bytes += out.nbytes
+        if self._bytes > _MOST_RAW:
+            self._start()
+
+    def wait(self) -> None:
+        """Return once everything is copied."""
+        self._start()
+        for running in self._running:
+            running.result()
+
+    def _start(self) -> None:
+        if self._jobs:
+            jobs = (np.concatenate(parts) for parts in zip(*self._jobs, strict=True))
+            self._running.append(self._thread.submit(unpack.copy, *jobs))
+        self._jobs, self._bytes = [], 0
+
+
+def copy_rows(addresses: Ints, out: Values) -> None:
+    """Copy a row of a matrix from each address."""
+    unpack.copy(*_job(addresses, out))
+
+
+def _job(addresses: Ints, out: Values) -> tuple[Ints, Ints, Ints]:
+    size = out.shape[1] * out.itemsize
+    begin: int = out.__array_interface__["data"][0]
+    rows = np.arange(len(addresses), dtype=np.int64)
+    return addresses, begin + rows * size, np.full(len(addresses), size)

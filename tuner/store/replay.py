@@ -25,8 +25,9 @@ from collectors.wire.pack import parse_item
 from collectors.wire.segment import load_segment
 from tuner.store import unpack
 from tuner.store.arithmetic import Bools, Ints, Values
+from tuner.store.block import Fill
 from tuner.store.factbook import FactsKey
-from tuner.store.frames import Chunk, Reader, copier
+from tuner.store.frames import Chunk, Copies, Reader, copy_rows
 from tuner.store.ledger import Numbers
 from tuner.store.memory import Lane, MemoryStore, unknown_schema
 from tuner.store.span import is_new, readable
@@ -187,29 +188,40 @@ class _Replay:
         order = np.argsort(of_head[found.head], kind="stable")
         found, arrival = found.take(order), arrival[order]
         edges = np.flatnonzero(np.diff(found.head, prepend=-1, append=-1))
-        for start, stop in pairwise(edges.tolist()):
-            lane = lanes[int(found.head[start])]
-            if isinstance(lane, Lane):
-                self._extend(lane, found.take(slice(start, stop)), arrival[start:stop])
+        group = of_head[found.head[edges[:-1]]]
+        # Only the last run of a group: those before it may yet be moved to make room.
+        settled = np.diff(group, append=-1) != 0
+        with ThreadPoolExecutor(1) as thread:
+            copies = Copies(thread)
+            for (start, stop), last in zip(pairwise(edges.tolist()), settled.tolist(), strict=True):
+                lane = lanes[int(found.head[start])]
+                if isinstance(lane, Lane):
+                    run = found.take(slice(start, stop))
+                    self._extend(lane, run, arrival[start:stop], copies if last else None)
+            copies.wait()
 
-    def _extend(self, lane: Lane, run: _Batches, arrival: Ints) -> None:
-        """Append batches of one lane."""
+    def _extend(self, lane: Lane, run: _Batches, arrival: Ints, copies: Copies | None) -> None:
+        """Append batches of one lane. copies: given, what may copy their numbers later."""
         _, _, walls, monos = self._heads[int(run.head[0])].sizes
         wall = mono = np.zeros((len(arrival), 1), np.int64)
         if walls:
             wall = mono = np.empty((len(arrival), walls), np.int64)
-            copier(run.times)(wall)
+            copy_rows(run.times, wall)
         if monos:
             mono = np.empty((len(arrival), monos), np.int64)
-            copier(run.times + 8 * walls)(mono)
-        self.store.extend(
-            lane,
-            arrival,
-            run.at,
-            (run.at[:, None] + wall, run.mono[:, None] + mono),
-            copier(run.ints),
-            copier(run.floats),
-        )
+            copy_rows(run.times + 8 * walls, mono)
+
+        def fill(addresses: Ints) -> Fill:
+            def copy(out: Values, at_once: bool) -> None:
+                if at_once or copies is None:
+                    copy_rows(addresses, out)
+                else:
+                    copies.later(addresses, out)
+
+            return copy
+
+        times = run.at[:, None] + wall, run.mono[:, None] + mono
+        self.store.extend(lane, arrival, run.at, times, fill(run.ints), fill(run.floats))
 
     def _storable(self, found: _Batches) -> Ints:
         """Return the places of batches that fit a known schema; refuse the others."""

@@ -320,7 +320,7 @@ def read(  # noqa: C901, PLR0912  one pass over the frames
 
 
 @_jit
-def gather(addresses: Ints, out: Words, size: Word) -> None:
-    """Copy `size` words from each address to the next row of `out`."""
-    for n in range(len(addresses)):
-        _memcpy(_at(out, n * size), np.uint64(addresses[n]), np.uint64(8 * size))
+def copy(sources: Ints, targets: Ints, sizes: Ints) -> None:
+    """Copy bytes from addresses to others."""
+    for n in range(len(sources)):
+        _memcpy(np.uint64(targets[n]), np.uint64(sources[n]), np.uint64(sizes[n]))
