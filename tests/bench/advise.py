@@ -29,7 +29,7 @@ from pathlib import Path
 import msgspec
 
 from simlab.scenarios.registry import FAMILIES
-from tests.bench.advise_parts.report import best_preset, goals, show
+from tests.bench.advise_parts.report import best_preset, check, goals, show
 from tests.bench.advise_parts.trial import CURABLE, SEEDS, Trial, run
 
 BUDGET_S = 2.0
@@ -57,8 +57,8 @@ def main() -> int:
     began = time.monotonic()
     for trial in tried([one for one in wanted if one not in known], options):
         known[trial.family, trial.seed] = trial
-    trials = [known[one] for one in wanted]
-    report(trials, f"seed {options.seed}", time.monotonic() - began)
+    trials = [known[one] for one in wanted if one in known]
+    report(trials, f"seed {options.seed}", time.monotonic() - began, len(trials) / len(wanted))
     return 0
 
 
@@ -72,9 +72,14 @@ def kept(path: Path | None) -> list[Trial]:
 def tried(todo: Sequence[tuple[str, int]], options: argparse.Namespace) -> Iterator[Trial]:
     """Yield the trials of draws as they end, and keep each at once where asked to."""
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
-        jobs = [pool.submit(run, name, seed, options.budget) for name, seed in todo]
+        jobs = {pool.submit(run, name, seed, options.budget): (name, seed) for name, seed in todo}
         for number, job in enumerate(as_completed(jobs), 1):
-            trial = job.result()
+            try:
+                trial = job.result()
+            except Exception as error:  # noqa: BLE001  # one draw must not cost the others
+                name, seed = jobs[job]
+                print(f"{name} seed {seed} broke: {error!r}", file=sys.stderr, flush=True)
+                continue
             if options.out is not None:
                 with options.out.open("ab") as file:
                     file.write(msgspec.json.encode(trial) + b"\n")
@@ -87,8 +92,8 @@ def tried(todo: Sequence[tuple[str, int]], options: argparse.Namespace) -> Itera
             yield trial
 
 
-def report(trials: Sequence[Trial], drawn: str, took_s: float) -> None:
-    """Print tables and goals."""
+def report(trials: Sequence[Trial], drawn: str, took_s: float, ended: float) -> None:
+    """Print tables and goals. ended: share of the draws that did not break."""
     best = best_preset(trials)
     show(trials, best)
     curable = sum(trial.curable for trial in trials)
@@ -101,7 +106,7 @@ def report(trials: Sequence[Trial], drawn: str, took_s: float) -> None:
         "undo is checked on what acts at every place; repairs by hand and unseen values have none",
         f"{steps} steps of switches, rendered in each of six languages that can express them",
     ]
-    checks = goals(trials, best)
+    checks = [*goals(trials, best), check("draws that ended", ended, 1.0, "of all")]
     print(json.dumps({"bench": "advise", "checks": checks, "notes": notes}))
 
 

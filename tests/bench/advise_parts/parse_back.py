@@ -59,7 +59,7 @@ def read_back(plan: Plan) -> ReadBack:
             continue
         for platform in (*TEXTS, "sonic"):
             try:
-                read, back, carried = _there_and_back(device, platform)
+                start, read, back, carried = _there_and_back(device, platform)
             except (FabricError, ValueError, jsonpatch.JsonPatchException) as error:
                 wrong.append(f"{platform} {device.name}: {type(error).__name__}: {error}")
                 continue
@@ -67,11 +67,12 @@ def read_back(plan: Plan) -> ReadBack:
             for step in carried:
                 wrong += _held(platform, "apply", read, step, step.proposed)
                 if step.current is not None and back is not None:
-                    wrong += _held(platform, "undo", back, step, step.current)
+                    former = start.get((step.scope, step.knob))
+                    wrong += _held(platform, "undo", back, step, former)
     return ReadBack(steps, tuple(wrong))
 
 
-def _held(platform: str, way: str, state: State, step: Step, wanted: Value) -> Iterator[str]:
+def _held(platform: str, way: str, state: State, step: Step, wanted: Value | None) -> Iterator[str]:
     got = state.get((step.scope, step.knob))
     unit = KNOBS[step.knob].unit
     most = ONYX_BYTES if (platform, unit) == ("onyx", "bytes") else TOLERANCE.get(unit, 1e-6)
@@ -79,7 +80,7 @@ def _held(platform: str, way: str, state: State, step: Step, wanted: Value) -> I
         yield f"{platform} {way}: {step.knob} of {display(step.scope)}: {got}, not {wanted}"
 
 
-def _same(got: Value | None, wanted: Value, most: float) -> bool:
+def _same(got: Value | None, wanted: Value | None, most: float) -> bool:
     if isinstance(got, (int, float)) and isinstance(wanted, (int, float)):
         return abs(got - wanted) <= most
     if got is None and isinstance(wanted, (bool, tuple)):
@@ -87,8 +88,10 @@ def _same(got: Value | None, wanted: Value, most: float) -> bool:
     return got == wanted
 
 
-def _there_and_back(device: DevicePlan, platform: str) -> tuple[State, State | None, list[Step]]:
-    """Return what is read after apply and after undo, and the steps that the language has.
+def _there_and_back(
+    device: DevicePlan, platform: str
+) -> tuple[State, State, State | None, list[Step]]:
+    """Return what is read before, after apply and after undo, and the steps of the language.
 
     None after an undo that is a rollback to a checkpoint: the device keeps that, not a text.
     """
@@ -100,13 +103,14 @@ def _there_and_back(device: DevicePlan, platform: str) -> tuple[State, State | N
     carried = _carried(plan, made)
     enter, text = empty()
     enter(render_device(_former(plan, carried), RENDERERS[platform]).apply)
+    start = _state(platform, text(), plan)
     enter(made.apply)
     read = _state(platform, text(), plan)
     enter(made.undo)
-    return read, _state(platform, text(), plan), _taken_back(carried, made)
+    return start, read, _state(platform, text(), plan), _taken_back(carried, made)
 
 
-def _sonic(plan: DevicePlan) -> tuple[State, State | None, list[Step]]:
+def _sonic(plan: DevicePlan) -> tuple[State, State, State | None, list[Step]]:
     """Return the same of a config_db.json: patches, applied by another's RFC 6902."""
     renderer = RENDERERS["sonic"]
     carried = _carried(plan, render_device(plan, renderer))
@@ -116,12 +120,13 @@ def _sonic(plan: DevicePlan) -> tuple[State, State | None, list[Step]]:
     made = render_device(replace(plan, settings=facts.settings), renderer)
     carried = [step for step in carried if step in _carried(plan, made)]
     if not made.files:
-        return {}, None, []
+        return {}, {}, None, []
     if "apply.patch.json" not in made.files:  # nothing of it was configured: loaded, not patched
-        return _state("sonic", made.files["apply.config_db.json"], plan), None, carried
+        return {}, _state("sonic", made.files["apply.config_db.json"], plan), None, carried
     there = jsonpatch.apply_patch(database, json.loads(made.files["apply.patch.json"]))
     back = jsonpatch.apply_patch(there, json.loads(made.files["undo.patch.json"]))
     return (
+        _state("sonic", json.dumps(database), plan),
         _state("sonic", json.dumps(there), plan), _state("sonic", json.dumps(back), plan),
         _taken_back(carried, made),
     )  # fmt: skip
@@ -189,5 +194,5 @@ def _named(plan: DevicePlan, platform: str, port: str) -> DevicePlan:
             for step in plan.steps
         ),
         settings=tuple(structs.replace(row, entity=place(row.entity)) for row in plan.settings),
-        attributes=tuple(replace(row, entity=place(row.entity)) for row in plan.attributes),
+        attributes=tuple(structs.replace(row, entity=place(row.entity)) for row in plan.attributes),
     )
