@@ -158,6 +158,12 @@ class FakeTelemetry:
     def known_entities(self):
         return list(dict.fromkeys([*self.known, *self.set_to]))
 
+    def parts_of(self, owners):
+        wanted = set(owners)
+        return [
+            e for e in self.known_entities() if (e.parent if isinstance(e, Slot) else e) in wanted
+        ]
+
     def known_owners(self):
         owners = (e.parent if isinstance(e, Slot) else e for e in self.known_entities())
         return list(dict.fromkeys(owners))

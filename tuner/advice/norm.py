@@ -57,12 +57,13 @@ def held(telemetry: Telemetry, name: str, places: Iterable[Entity]) -> dict[Enti
         within |= {place, place.a, place.b} if isinstance(place, Link) else {place}
     found: dict[Entity, Setting] = {}
     inside: dict[Entity, bool] = {}
-    for entity, setting in telemetry.setting_all(name).items():
+    named = telemetry.setting_all(name)
+    for entity in named:
         owner = entity.parent if isinstance(entity, Slot) else entity
         if owner not in inside:
             inside[owner] = not within.isdisjoint(_wholes(owner))
         if inside[owner] or entity in within:
-            found[entity] = setting
+            found[entity] = named[entity]
     return found
 
 
@@ -96,17 +97,17 @@ class _Index:
 
     def __init__(self, telemetry: Telemetry, fabric: FabricView, name: str) -> None:
         self._fabric = fabric
-        self._speeds = telemetry.setting_all("speed_bps")
-        self._values = {e: s.value for e, s in telemetry.setting_all(name).items()}
-        alike: Counter[tuple[tuple[object, ...], object, Value]] = Counter(
-            (self._likeness(entity), _device(entity), value)
-            for entity, value in self._values.items()
-        )
+        self._speeds: dict[Entity, Value] = {}
+        for speed, wires in telemetry.alike("speed_bps").items():
+            self._speeds |= dict.fromkeys(wires, speed)
+        self._settings = telemetry.setting_all(name)
         self._counts: dict[object, Counter[Value]] = {}
-        for (likeness, device, value), times in alike.items():
-            for like in _likes(likeness):
-                for key in (like, (like, device)):
-                    self._counts.setdefault(key, Counter())[value] += times
+        for value, entities in telemetry.alike(name).items():
+            alike = Counter((self._likeness(entity), _device(entity)) for entity in entities)
+            for (likeness, device), times in alike.items():
+                for like in _likes(likeness):
+                    for key in (like, (like, device)):
+                        self._counts.setdefault(key, Counter())[value] += times
         self._known: dict[tuple[object, ...], tuple[Value, str] | None] = {}
 
     def _likeness(self, entity: Entity) -> tuple[object, ...]:
@@ -115,13 +116,13 @@ class _Index:
         wire = wire_of(entity)
         if wire is None:
             return kind_of(entity), number, None, False
-        speed = self._speeds.get(wire)
         far = isinstance(self._fabric.peer(wire), Interface)
-        return kind_of(entity), number, speed.value if speed else None, far
+        return kind_of(entity), number, self._speeds.get(wire), far
 
     def usual(self, place: Entity) -> tuple[Value, str] | None:
         """Return the majority of the like of a place, that of other devices first."""
-        key = self._likeness(place), _device(place), self._values.get(place)
+        own = self._settings.get(place)
+        key = self._likeness(place), _device(place), None if own is None else own.value
         if key not in self._known:
             self._known[key] = self._majority(*key)
         return self._known[key]

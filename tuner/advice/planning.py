@@ -61,8 +61,11 @@ _BOTH_ENDS: Final = ("pfc_priorities", "mtu_bytes", "speed_bps", "fec")
 class PlanFacts(Protocol):
     """What a plan needs to know of the devices: a window satisfies it."""
 
-    def known_entities(self) -> Iterable[Entity]:
-        """Return every entity that facts speak of."""
+    def known_owners(self) -> Sequence[Entity]:
+        """Return every entity that readings or facts speak of; of a slot what it is part of."""
+
+    def parts_of(self, owners: Iterable[Entity]) -> Iterable[Entity]:
+        """Return those of some entities that are known, and all their slots, each once."""
 
     def settings(self, entity: Entity) -> Mapping[str, Setting]:
         """Return the running settings of an entity by name."""
@@ -224,14 +227,11 @@ def _devices(
     if not by_device:
         return
     parts: dict[Host | Switch, list[Entity]] = {}
-    owned: dict[Entity, Host | Switch | None] = {}  # what planned devices own, None for others
-    for entity in facts.known_entities():
-        owner = entity.parent if isinstance(entity, Slot) else entity
-        if owner not in owned:
-            found = device_of(owner)
-            owned[owner] = found if found in by_device else None
-        if (of := owned[owner]) is not None:
-            parts.setdefault(of, []).append(entity)
+    planned = [owner for owner in facts.known_owners() if device_of(owner) in by_device]
+    for entity in facts.parts_of(planned):
+        device = device_of(entity)
+        if device is not None:
+            parts.setdefault(device, []).append(entity)
     for device, recs in by_device.items():
         entities = parts.get(device, [])
         settings = tuple(row for e in entities for row in facts.settings(e).values())

@@ -8,6 +8,7 @@ two readings, the first with one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 
-from collectors.model.entities import Entity
+from collectors.model.entities import Entity, Slot
 from collectors.model.facts import Facts
 from collectors.model.metric import Column
 from tuner.store.arithmetic import Floats, Ints, Values, deltas, rules_of
@@ -119,6 +120,14 @@ class Window(FactView):
     def known_owners(self) -> Sequence[Entity]:
         """Return the same with what a slot is part of in its place: hosts, ports, switches..."""
         return self._owners
+
+    def parts_of(self, owners: Iterable[Entity]) -> Sequence[Entity]:
+        """Return those of some entities that are known, and all their known slots, each once."""
+        wanted = set(owners)
+        read = map(self._entities.__getitem__, self._read.tolist())
+        known = itertools.chain(read, self.fact_entities())
+        parts = (e for e in known if (e.parent if isinstance(e, Slot) else e) in wanted)
+        return tuple(dict.fromkeys(parts))
 
     def agent_of(self, entity: Entity) -> str | None:
         """Return the agent that reads an entity, None where only facts or nobody speaks of it."""

@@ -102,12 +102,13 @@ def _equally_wrong(telemetry: Telemetry, fabric: FabricView, found: list[Odd]) -
         name, place, now, value, _ = one
         kinds.setdefault((name, kind_of(place), now.value, value), one)
     for name, place, now, value, why in kinds.values():
-        for entity, setting in telemetry.setting_all(name).items():
-            if kind_of(entity) != kind_of(place) or setting.value != now.value:
+        named = telemetry.setting_all(name)
+        for entity in telemetry.alike(name).get(now.value, ()):
+            if (name, entity) in known or kind_of(entity) != kind_of(place):
                 continue
-            better = wanted(telemetry, fabric, name, entity, setting.value)
-            if (name, entity) not in known and better is not None and better[0] == value:
-                more.setdefault((name, entity), (name, entity, setting, value, why))
+            better = wanted(telemetry, fabric, name, entity, now.value)
+            if better is not None and better[0] == value:
+                more.setdefault((name, entity), (name, entity, named[entity], value, why))
     return list(more.values())
 
 
@@ -124,7 +125,7 @@ def _drift(telemetry: Telemetry, fabric: FabricView, names: Iterable[str]) -> li
     odd: list[Odd] = []
     for name in names:
         held_at = telemetry.setting_all(name)
-        if len({setting.value for setting in held_at.values()}) < 2:
+        if len(telemetry.alike(name)) < 2:
             continue  # nobody differs
         for entity, setting in held_at.items():
             found = usual(telemetry, fabric, name, entity)

@@ -106,11 +106,11 @@ def align_mtu(
     if not ends:
         return
     name = ends[0].name
-    usual = Counter(
-        int(setting.value)
-        for setting in telemetry.setting_all(name).values()
-        if isinstance(setting.value, (int, float))
-    ).most_common(1)
+    counted: Counter[int] = Counter()
+    for value, places in telemetry.alike(name).items():
+        if isinstance(value, (int, float)):
+            counted[int(value)] += len(places)
+    usual = counted.most_common(1)
     wanted = usual[0][0] if usual else max(int(float(end.value)) for end in ends)
     for end in ends:
         if int(float(end.value)) == wanted:
