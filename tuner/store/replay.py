@@ -33,7 +33,7 @@ from tuner.store.memory import Lane, MemoryStore, unknown_schema
 from tuner.store.span import is_new, readable
 
 LOG: Final = logging.getLogger(__name__)
-_AHEAD: Final = 24  # chunks that are read before they are asked for
+_AHEAD: Final = 64  # chunks that are read before they are asked for
 _PENDING: Final = 2 << 30  # bytes of numbers after which they are appended
 _NEVER: Final = 1 << 62
 
