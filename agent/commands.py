@@ -10,14 +10,18 @@ import typer
 
 from agent import capture, cli, ib, targets
 from agent.cli import log_to_stderr
+from collectors.usage import OneLineErrors
 
 if TYPE_CHECKING:
     from agent.snapshot import Outcome
 
 app = typer.Typer(
+    name="fabric-agent",
     help="Read the RDMA counters of this host and hand them to Prometheus and the tuner.",
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 done and found trouble.",
     no_args_is_help=True,
+    cls=OneLineErrors,
+    pretty_exceptions_enable=False,
 )
 
 app.add_typer(ib.app, name="ib")

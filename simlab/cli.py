@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from collectors.usage import OneLineErrors
 from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
 from simlab.packet.cli import fabric_app, packet_app
@@ -11,7 +12,13 @@ from simlab.rxe.cli import app as rxe
 from simlab.scenarios.cli import app as scenarios
 from simlab.switches.cli import app as switches
 
-app = typer.Typer(help="Labs without special hardware.", no_args_is_help=True)
+app = typer.Typer(
+    name="simlab",
+    help="Labs without special hardware.",
+    no_args_is_help=True,
+    cls=OneLineErrors,
+    pretty_exceptions_enable=False,
+)
 
 
 def _show_version(wanted: bool) -> None:

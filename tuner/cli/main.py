@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from collectors.usage import OneLineErrors
 from tuner.cli import (
     audit,
     diagnose,
@@ -20,9 +21,9 @@ from tuner.cli import (
     suggest,
     whatif,
 )
-from tuner.cli.usage import OneLineErrors
 
 app = typer.Typer(
+    name="tuner",
     help="What ails the RDMA fabric, and what to change.",
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 done and found trouble.",
     no_args_is_help=True,

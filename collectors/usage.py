@@ -1,4 +1,4 @@
-"""Wrong usage as one line on stderr, in the form of all other errors; help stays as it is."""
+"""Wrong usage of a command as one line on stderr, in the form of all other errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _SAID: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
 
 class OneLineErrors(TyperGroup):
-    """The root of a command line that says what is wrong with its usage in one line."""
+    """The root of a command line that says what is wrong with its usage in one line.
+
+    The program is called by the name of the root, however it was started.
+    """
 
     def main(self, *args: Any, **more: Any) -> Any:
         """Run the command line and, standing alone, end the process with its exit code."""
@@ -24,18 +27,18 @@ class OneLineErrors(TyperGroup):
         try:
             code = super().main(*args, **more)
         except _SAID as error:
-            sys.exit(_told(error))
+            sys.exit(_told(error, self.name or ""))
         except typer.Abort:
             print("aborted", file=sys.stderr)
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _told(error: Any) -> int:
+def _told(error: Any, program: str) -> int:
     """Say an error of usage, or the help where there is no command; return the exit code."""
     context = getattr(error, "ctx", None)
     words = [] if context is None else context.command_path.split()
-    path = " ".join(["tuner", *words[1:]])  # however the program was started
+    path = " ".join([program, *words[1:]])
     if type(error).__name__ == "NoArgsIsHelpError":  # its show() prints the help
         error.show()
     else:
