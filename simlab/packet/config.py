@@ -6,9 +6,7 @@ Keys are the field names of the records they fill, units in the names; unknown k
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,6 +26,7 @@ from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention
 from simlab.packet.interventions import check as check_event
 from simlab.packet.limits import check_model
+from simlab.packet.overrides import changed, made
 from simlab.packet.parameters import Model
 from simlab.packet.simulation import LONGEST_S
 from simlab.packet.topology import Topology
@@ -217,14 +216,11 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
     model = changed(model, _with_profile(config.model, fabric, where), f"{where}: model")
     check_model(model, f"{where}: model")
     events = tuple(
-        changed(_EVENT, one, f"{where}: events[{i}]") for i, one in enumerate(config.events)
+        made(Intervention, one, f"{where}: events[{i}]") for i, one in enumerate(config.events)
     )
     for event in events:
         check_event(event)
     return Plan(config, fabric, model, _traffic(config, fabric, home), events)
-
-
-_EVENT: Any = None
 
 
 def _explained(error: str) -> str:
@@ -272,50 +268,6 @@ def _with_profile(model: dict[str, Any], fabric: Topology, where: str) -> dict[s
         raise ConfigInvalid(where, "model.congestion", str(error.args[0])) from None
     own = rest.get("dcqcn", {})
     return {**model, "congestion": {**rest, "dcqcn": {**dataclasses.asdict(found), **own}}}
-
-
-T = typing.TypeVar("T")
-
-
-def changed(record: T, data: Any, where: str) -> T:
-    """Return a dataclass record with fields changed by a mapping, recursively.
-
-    `record` None makes a new Intervention. ConfigInvalid names an unknown key or a bad value.
-    """
-    kind: Any = Intervention if record is None else type(record)
-    if not isinstance(data, dict):
-        raise ConfigInvalid(where, "value", "must be a mapping")
-    hints = typing.get_type_hints(kind)
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        if key not in hints:
-            raise ConfigInvalid(where, str(key), f"unknown key; known: {', '.join(hints)}")
-        old = getattr(record, key, None)
-        inner = _record_type(hints[key])
-        if inner is not None and isinstance(value, dict):
-            base = old if isinstance(old, inner) else inner()
-            values[key] = changed(base, value, f"{where}.{key}")
-            continue
-        try:
-            values[key] = msgspec.convert(value, hints[key], strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigInvalid(f"{where}.{key}", "value", str(error)) from None
-        except ValueError as error:
-            raise ConfigInvalid(f"{where}.{key}", "value", str(error)) from None
-    try:
-        made: T = kind(**values) if record is None else replace(record, **values)  # type: ignore[type-var]
-    except (TypeError, ValueError) as error:
-        raise ConfigInvalid(where, "value", str(error)) from None
-    return made
-
-
-def _record_type(hint: Any) -> type | None:
-    """Return the dataclass that a field holds (alone or as an alternative to None)."""
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for option in options:
-        if isinstance(option, type) and dataclasses.is_dataclass(option):
-            return option
-    return None
 
 
 def _topology(choice: TopologyChoice, home: Path) -> Topology:

@@ -32,7 +32,7 @@ def settings_text() -> str:
          _struct(Watch)),
         ("telemetry: of simlab fabric run", _struct(Record)),
         ("events: a list of", _record(Intervention)),
-        ("model; switches and nics: by node; ports: by directed port, 2i and 2i+1 of cable i",
+        ("model; switches, nics (by node) and ports (2i, 2i+1: ends of cable i) change the rest",
          _record(Model)),
         ("model.switch.ecn: a list of", _record(EcnAt) | {"thresholds": _record(EcnThresholds)}),
         ("model.nics[HOST]", _record(NicModel)),

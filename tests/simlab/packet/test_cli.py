@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -194,6 +196,31 @@ def test_the_file_reaches_the_model(tmp_path):
     assert plan.model.infiniband.credits_bytes == 9000
     assert plan.events[0].value == 25e9
     assert call("packet", "run", tmp_path / "run.yaml").exit_code == 0
+
+
+def test_a_place_differs_from_the_others_only_where_the_file_says_so(tmp_path):
+    model = {
+        "congestion": {"profile": "hpcc"},
+        "switch": {"buffer_bytes": 9_000_000, "lossless": [4]},
+        "switches": {"5": {"alpha": 0.5}},
+        "ports": {1: {"xoff_bytes": 70_000}},
+        "nics": {"0": {"congestion": {"form": "paper"}, "pfc": False}},
+        "balancing": {"hash": {"algorithm": "crc"}, "tiers": {"1": {"seed": 7}}},
+    }
+    made = load_config(write(tmp_path, model=model)).model
+    assert made.switches[5] == replace(made.switch, alpha=0.5)
+    assert made.ports[1] == replace(made.switch, xoff_bytes=70_000)
+    assert made.switch.buffer_bytes == 9_000_000
+    assert made.nics[0].congestion == replace(made.congestion, form=Form.PAPER)
+    assert made.congestion.dcqcn.ai_bps == 20e6
+    assert made.balancing.tiers[1] == replace(made.balancing.hash, seed=7)
+    for wrong, words in (
+        ({"switches": {"5": {"alfa": 1}}}, "model.switches[5]: alfa: unknown key"),
+        ({"switches": {"leaf": {}}}, "model.switches"),
+        ({"nics": [1]}, "model.nics"),
+    ):
+        with pytest.raises(ConfigInvalid, match=re.escape(words)):
+            load_config(write(tmp_path, model=wrong))
 
 
 def test_the_settings_printed_are_those_that_a_configuration_takes(tmp_path):
