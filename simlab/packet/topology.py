@@ -128,8 +128,15 @@ def _toward(
     return hops
 
 
+def _at_least(least: int, **counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and value < least:
+            raise ConfigInvalid("topology", name, f"{value} is not at least {least}")
+
+
 def star(hosts: int, *, rate_bps: float = 100 * GBPS, delay_s: float = 1e-6) -> Topology:
     """All hosts on one switch, which is the last node."""
+    _at_least(1, hosts=hosts)
     cables = tuple(Cable(host, hosts, rate_bps, delay_s) for host in range(hosts))
     return Topology(hosts + 1, (hosts,), cables, (0,) * hosts + (1,), name=f"star{hosts}")
 
@@ -145,6 +152,8 @@ def leaf_spine(
     parallel: int = 1,
 ) -> Topology:
     """Two tiers; each leaf has `parallel` cables to every spine."""
+    _at_least(1, leaves=leaves, hosts_per_leaf=hosts_per_leaf, parallel=parallel)
+    _at_least(0, spines=spines)
     count = leaves * hosts_per_leaf
     first_spine = count + leaves
     cables = [Cable(h, count + h // hosts_per_leaf, rate_bps, delay_s) for h in range(count)]
@@ -169,6 +178,7 @@ def fat_tree(
     """Three-tier Clos of k-port switches: k pods, k³/4 hosts unless fewer per leaf are asked."""
     if ports % 2 or ports < 2:
         raise ConfigInvalid("topology", "fat tree", f"needs an even number of ports, not {ports}")
+    _at_least(1, hosts_per_leaf=hosts_per_leaf)
     half = ports // 2
     per_leaf = half if hosts_per_leaf is None else hosts_per_leaf
     hosts = ports * half * per_leaf
@@ -204,6 +214,8 @@ def rail_optimised(
 
     Node host*rails + r is NIC r of the host.
     """
+    _at_least(1, hosts=hosts, rails=rails, hosts_per_block=hosts_per_block)
+    _at_least(0, spines=spines)
     block = hosts_per_block or hosts
     blocks = -(-hosts // block)
     count = hosts * rails
