@@ -121,4 +121,13 @@ EQUIVALENT: dict[str, str] = {
     "hashing: key = np.zeros(32, dtype=np.int64): 32 -> 33": "room to work in",
     "hashing: hops = -1: 1 -> 2": "every use asks whether it is below 0",
     "hashing: if count > 1:: Gt -> GtE: count > 1": "the remainder of a division by 1 is 0",
+    "engine: while begin <= index < end:: Lt -> LtE: begin <= index < end": (
+        "the region behind has all packets of that time already, and common events are later"
+    ),
+    "engine: for index in range(1, s[REGION_COUNT] + 1):: 1 -> 2 (2)": (
+        "the word behind the last root is NEVER or a branch of the first"
+    ),
+    "engine: stop = run_tree(s, f, trace, s[ROOTS] + s[REGION_COUNT], bound, NEVER, 0): 0 -> 1": (
+        "a start or a sample ends no message, and none comes in the window in which all ended"
+    ),
 }
