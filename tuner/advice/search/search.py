@@ -345,6 +345,6 @@ def _pared(
         if lead(tried, best, some).mean > -loss:
             pared = tried
     pared = trials.judge(pared.candidate, (0, *final))
-    if lead(pared, best, final).mean > -loss:
+    if lead(pared, best, final).mean > -loss and lead(pared, leave, final).clear:
         return pared
     return trials.judge(best.candidate, (0,))
