@@ -331,7 +331,8 @@ def _pared(
     final: tuple[int, ...],
 ) -> Judged:
     """Return the best with every setting as it is now that contributes next to nothing."""
-    some = final[:PARED]
+    some = final[: min(PARED, len(final) // 2)]
+    fresh = final[len(some) :]  # what was pared was picked by the others
     gain, pared = lead(best, leave, final), best
     if not gain.clear:
         return best
@@ -345,6 +346,6 @@ def _pared(
         if lead(tried, best, some).mean > -loss:
             pared = tried
     pared = trials.judge(pared.candidate, (0, *final))
-    if lead(pared, best, final).mean > -loss and lead(pared, leave, final).clear:
+    if lead(pared, best, fresh).mean > -loss and lead(pared, leave, fresh).clear:
         return pared
     return trials.judge(best.candidate, (0,))
