@@ -6,7 +6,6 @@ parsed; former ones are compressed, and not more than `_VERSIONS` of a collector
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -31,18 +30,18 @@ class FactChange:
 
 
 class FactsKey(NamedTuple):
-    """What tells facts from others. digest: of their text."""
+    """What tells facts from others. digest: of their text, by the keyed hash of this process."""
 
     agent: str
     collector: str
     at_ns: int
-    digest: bytes
+    digest: int
 
 
 @dataclass(slots=True, eq=False)
 class _Version:
     at_ns: int
-    digest: bytes
+    digest: int
     parsed: Facts | None
     packed: bytes = b""
 
@@ -75,8 +74,7 @@ class FactBook:
 
     def add(self, agent: str, collector: str, at_ns: int, json: bytes) -> FactsKey:
         """Note facts; the same facts again are no change. Raises Malformed."""
-        digest = hashlib.sha256(json).digest()  # processors have it built in
-        key = FactsKey(agent, collector, at_ns, digest)
+        key = FactsKey(agent, collector, at_ns, hash(json))
         if self.holds(key):
             return key
         parsed = parse_facts(json)
@@ -84,7 +82,7 @@ class FactBook:
         place = page.held(at_ns)
         # New lists: whoever looks at the former one keeps what it saw.
         versions = page.versions.copy()
-        versions.insert(place, _Version(at_ns, digest, parsed))
+        versions.insert(place, _Version(at_ns, key.digest, parsed))
         for version in versions[:-1][-2:]:
             version.shelve()
         if len(versions) > _VERSIONS:

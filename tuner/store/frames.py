@@ -34,7 +34,8 @@ class Chunk:
     """Frames of one segment, in order, and their numbers; columns as in `unpack`.
 
     heads: how many heads are known after it. stuck_at: where in the segment the reader of single
-    items must go on, None where this one does.
+    items must go on, None where this one does. torn: bytes at the segment's end that are no whole
+    frame, known when the last chunk of it is read.
     """
 
     frames: Ints
@@ -44,6 +45,7 @@ class Chunk:
     texts: Bytes
     heads: int
     stuck_at: int | None
+    torn: int
 
     @property
     def nbytes(self) -> int:
@@ -92,6 +94,7 @@ class Reader:
                 texts[: used[unpack.N_TEXTS]],
                 used[unpack.HEADS],
                 used[unpack.PLACE] if ended == unpack.STUCK else None,
+                len(segment) - used[unpack.PLACE] if ended == unpack.END else 0,
             )
 
     def head(self, number: int) -> pb.Batch:

@@ -30,7 +30,7 @@ from tuner.store.factbook import FactsKey
 from tuner.store.frames import Chunk, Copies, Reader, copy_rows
 from tuner.store.ledger import Numbers
 from tuner.store.memory import Lane, MemoryStore, unknown_schema
-from tuner.store.span import is_new, readable
+from tuner.store.span import is_new, readable, tell_torn, torn_end
 
 LOG: Final = logging.getLogger(__name__)
 _AHEAD: Final = 64  # chunks that are read before they are asked for
@@ -53,6 +53,7 @@ def replay(
     with closing(_read_ahead(reader, paths)) as chunks:
         for path, chunk in chunks:
             replaying.take(path, chunk)
+            tell_torn(path, chunk.torn if chunk.stuck_at is None else torn_end(path))
             if progress is not None:
                 progress(replaying.items)
     replaying.flush()

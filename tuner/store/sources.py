@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.segment import SUFFIX, segments, torn_bytes
+from collectors.wire.segment import SUFFIX, segments
 from tuner.store.memory import FOREVER_NS, MemoryStore, memory_of
 from tuner.store.span import read_folder
 
@@ -169,9 +169,6 @@ def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
 
 def _replayed(folder: Path, progress: Progress | None) -> MemoryStore:
     paths = segments(folder)
-    for path in paths:
-        if left := torn_bytes(path):
-            LOG.warning("%s was cut short: its last %d bytes, no whole item, are lost", path, left)
     if sum(path.stat().st_size for path in paths) >= _LARGE:
         from tuner.store.replay import replay
         from tuner.store.unpack import USABLE

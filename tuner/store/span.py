@@ -10,7 +10,7 @@ from typing import Final
 from collectors.model.errors import FabricError
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
-from collectors.wire.segment import read_segment, segments
+from collectors.wire.segment import read_segment, segments, torn_bytes
 from tuner.store.ledger import Numbers
 
 LOG: Final = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def _numbered(
 
 
 def read_folder(folder: Path) -> Iterator[pb.Item]:
-    """Yield the items of a store or recording, every batch once; damage is logged."""
+    """Yield the items of a store or recording, every batch once; damage and cut ends are logged."""
     seen: dict[tuple[str, str], Numbers] = {}
     for path in segments(folder):
         for item in readable(path):
@@ -78,6 +78,7 @@ def read_folder(folder: Path) -> Iterator[pb.Item]:
                 if not is_new(numbers, key.seq):
                     continue
             yield item
+        tell_torn(path, torn_end(path))
 
 
 def is_new(numbers: Numbers, seq: int) -> bool:
@@ -99,6 +100,20 @@ def time_of(item: pb.Item) -> int:
             return item.facts.at_ns
         case _:
             return 0
+
+
+def torn_end(path: Path) -> int:
+    """Return how many bytes at the end of a segment are no whole item; 0 where none can be read."""
+    try:
+        return torn_bytes(path)
+    except FabricError:
+        return 0  # reading it says why
+
+
+def tell_torn(path: Path, left: int) -> None:
+    """Log that a segment ends with so many bytes that are no whole item, where there are any."""
+    if left:
+        LOG.warning("%s was cut short: its last %d bytes, no whole item, are lost", path, left)
 
 
 def readable(path: Path, start: int = 0) -> Iterator[pb.Item]:
