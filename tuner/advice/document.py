@@ -7,7 +7,7 @@ schema. Entities are canonical strings; `name` beside them is for people.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from tuner.advice.plan import Plan
 from tuner.advice.plan_document import PlanDocument, plan_document
 from tuner.advice.recommendation import Effect, Part, Recommendation
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
+
+if TYPE_CHECKING:
+    from tuner.advice.search.search import Tried
 
 SCHEMA: Final = "fabric-tuner/suggest/1"
 
@@ -122,10 +125,26 @@ class RuleDocument(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
+class TriedDocument(msgspec.Struct, frozen=True):
+    """How settings did in the simulator: parts of the score from 0 to 1 (ideal).
+
+    undominated: none of the others is better in a part without being worse in another (Pareto).
+    """
+
+    name: str
+    score: float
+    throughput: float
+    tail: float
+    queue: float
+    pauses: float
+    undominated: bool
+
+
 class SuggestDocument(msgspec.Struct, frozen=True):
     """The whole answer of `tuner suggest`. plan: its recommendations in the order to carry out.
 
-    notes: what a user should know of how it came about.
+    notes: what a user should know of how it came about. tried: settings that a search came down
+    to, the chosen one first.
     """
 
     schema: str
@@ -139,6 +158,7 @@ class SuggestDocument(msgspec.Struct, frozen=True):
     rules: list[RuleDocument]
     plan: PlanDocument | None = None
     notes: list[str] = []
+    tried: list[TriedDocument] = []
 
 
 def suggest_document(
@@ -150,6 +170,7 @@ def suggest_document(
     made_by: str,
     plan: Plan | None = None,
     notes: Sequence[str] = (),
+    tried: Sequence[Tried] = (),
 ) -> SuggestDocument:
     """Return the document of a diagnosis and its recommendations."""
     return SuggestDocument(
@@ -164,7 +185,14 @@ def suggest_document(
         [_rule(verdict) for verdict in diagnosis.verdicts],
         None if plan is None else plan_document(plan),
         list(notes),
+        [_tried(row) for row in tried],
     )
+
+
+def _tried(row: Tried) -> TriedDocument:
+    score = row.score
+    parts = (score.total, score.throughput, score.tail, score.queue, score.pauses)
+    return TriedDocument(row.name, *parts, row.undominated)
 
 
 def finding_document(finding: Finding) -> FindingDocument:

@@ -24,7 +24,7 @@ from tuner.advice.recommendation import Recommendation
 from tuner.advice.search import fluid
 from tuner.advice.search.candidate import current_of
 from tuner.advice.search.objective import Weights
-from tuner.advice.search.search import LEAST_RUNS, search
+from tuner.advice.search.search import LEAST_RUNS, Tried, search
 from tuner.advice.trial import Trial, affordable
 from tuner.advice.twin.budget import Budget
 from tuner.advice.twin.change import HOST, REPAIR, Assignment, shows
@@ -50,10 +50,14 @@ _UNSEEN: Final = "the packet simulator does not show this knob: its effect was n
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Recommendations as the twin left them, and what a user should know of how."""
+    """Recommendations as the twin left them, and what a user should know of how.
+
+    tried: the settings that a search came down to.
+    """
 
     recommendations: tuple[Recommendation, ...]
     notes: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
 
 
 def prove(
@@ -115,7 +119,7 @@ def prove(
             f"simulations ended by the clock after {budget.wall_s:.0f} s, before their work was "
             "done: this machine is slow or busy, and another run may answer otherwise"
         )
-    return Proof(tuple(kept), tuple(trial.notes))
+    return Proof(tuple(kept), tuple(trial.notes), trial.searched)
 
 
 def _ports(fabric: FabricView, findings: Sequence[Finding]) -> list[Port]:
@@ -275,6 +279,7 @@ def _searched(
         stop=budget.late,
         ran=trial.ran,
     )
+    trial.searched = found.tried
     if found.stopped or found.best.candidate.source == _GUESSED:
         return kept
     compared = Comparison(

@@ -11,6 +11,7 @@ from collectors.model.facts import Value
 from tuner.advice.cures.configuration import ALPHA, EXPONENT, as_knob
 from tuner.advice.norm import usual
 from tuner.advice.recommendation import Recommendation
+from tuner.advice.search.search import Tried
 from tuner.advice.twin.budget import Budget, price_s
 from tuner.advice.twin.change import Assignment
 from tuner.advice.twin.compare import VARIATIONS, Comparison
@@ -40,6 +41,7 @@ class Trial:
     cured: bool = False
     count: int = 0
     notes: list[str] = field(default_factory=list)
+    searched: tuple[Tried, ...] = ()
 
     def __post_init__(self) -> None:
         """Tell whether the twin does what was seen: takes about as long for the same bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -21,6 +21,9 @@ from tuner.diagnosis.blind import blind_spots
 from tuner.diagnosis.changes import Changes
 from tuner.diagnosis.finding import Diagnosis, Evidence, Finding, Verdict
 from tuner.diagnosis.host.checks import CHECKS
+
+if TYPE_CHECKING:
+    from tuner.advice.search.search import Tried
 
 WIDTH: Final = 100
 MOST_PLACES: Final = 3
@@ -40,8 +43,9 @@ def console() -> Console:
 
 
 def suggestion(
-    diagnosis: Diagnosis, recommendations: Sequence[Recommendation], notes: Sequence[str] = ()
-) -> RenderableType:
+    diagnosis: Diagnosis, recommendations: Sequence[Recommendation], notes: Sequence[str] = (),
+    tried: Sequence[Tried] = (),
+) -> RenderableType:  # fmt: skip
     """Return findings and recommendations of a window, and notes on how they were made."""
     span = f"{(diagnosis.until_ns - diagnosis.since_ns) / 1e9:.0f} s"
     if not diagnosis.since_ns:
@@ -59,8 +63,27 @@ def suggestion(
         known = any(finding.rule in _BY_HAND for finding in diagnosis.findings)
         more = "; `tuner explain ID` says what to do by hand" if known else ""
         parts.append(Text(f"no change is recommended for these findings{more}"))
+    if tried:
+        parts.append(tried_table(tried))
     parts += [plain(note) for note in notes]
     return Group(*parts, *cannot_tell(diagnosis.verdicts))
+
+
+def tried_table(tried: Sequence[Tried]) -> Table:
+    """Return how the settings did that a search came down to, each part from 0 to 1 (ideal)."""
+    table = Table(
+        title="Settings tried in the simulator (1 is ideal; * no other is better all round)",
+        title_justify="left",
+        expand=True,
+    )
+    table.add_column("settings", ratio=1)
+    for name in ("score", "throughput", "tail", "queue", "free of pauses", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in tried:
+        score = row.score
+        parts = (score.total, score.throughput, score.tail, score.queue, score.pauses)
+        table.add_row(row.name, *(f"{part:.3f}" for part in parts), "*" if row.undominated else "")
+    return table
 
 
 def cannot_tell(verdicts: Sequence[Verdict], most: int = MOST_BLIND) -> list[Text]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tuner.advice.outcome.measured import Measured
     from tuner.advice.plan import Plan
     from tuner.advice.recommendation import Recommendation
+    from tuner.advice.search.search import Tried
     from tuner.diagnosis.finding import Diagnosis
     from tuner.fabric.graph import Fabric
     from tuner.store.window import Window
@@ -72,6 +73,7 @@ class Advice:
     recommendations: tuple[Recommendation, ...]
     source: str
     notes: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
 
     def plan(self) -> Plan:
         """Return the ordered changes that the recommendations come down to."""
@@ -119,7 +121,7 @@ def advise(
                 progress=count,
             )
     valued = with_outcome(proof.recommendations, measured or Measured())
-    return Advice(window, fabric, diagnosis, valued, source, proof.notes)
+    return Advice(window, fabric, diagnosis, valued, source, proof.notes, proof.tried)
 
 
 def suggest(
@@ -170,7 +172,7 @@ def suggest(
     if answer is PlanFormat.table:
         from tuner.cli import show
 
-        told = show.suggestion(advice.diagnosis, advice.recommendations, advice.notes)
+        told = show.suggestion(advice.diagnosis, advice.recommendations, advice.notes, advice.tried)
         show.console().print(told)
         for line in left_out(plan):
             show.console().print(line, markup=False, highlight=False)
@@ -288,6 +290,7 @@ def _document(advice: Advice, plan: Plan) -> Any:
         made_by=made_by(),
         plan=plan,
         notes=advice.notes,
+        tried=advice.tried,
     )
 
 

@@ -6,12 +6,15 @@ from rich.console import Console
 
 from collectors.model.entities import Host
 from tests.tuner.advice.test_plan import rec
+from tuner.advice.document import suggest_document
 from tuner.advice.plan import Conflict, Plan, Refusal
 from tuner.advice.recommendation import Effect
+from tuner.advice.search.objective import Score
+from tuner.advice.search.search import Tried
 from tuner.cli import progress, show
 from tuner.cli.markdown import markdown
 from tuner.cli.rendering import left_out
-from tuner.diagnosis.finding import Finding
+from tuner.diagnosis.finding import Diagnosis, Finding
 
 
 def test_the_same_change_for_one_cause_is_one_row():
@@ -87,3 +90,20 @@ def test_progress_tells_how_much_is_done_where_that_is_known(monkeypatch, capsys
         now[0] = 7.0
         count(5)
     assert "reading: 5 items, 4 s so far" in capsys.readouterr().err
+
+
+def test_settings_that_were_tried_are_shown_part_by_part():
+    tried = [
+        Tried("hpcc", Score(0.8, 0.9, 0.85, 0.4, 1.0), undominated=True),
+        Tried("leave it", Score(0.5, 0.6, 0.55, 0.3, 0.9), undominated=False),
+    ]
+    diagnosis = Diagnosis(0, 10**9, (), ())
+    console = Console(width=100, record=True)
+    console.print(show.suggestion(diagnosis, (), (), tried))
+    rows = [" ".join(line.replace("│", " ").split()) for line in console.export_text().split("\n")]
+    assert "hpcc 0.800 0.900 0.850 0.400 1.000 *" in rows
+    assert "leave it 0.500 0.600 0.550 0.300 0.900" in rows
+    document = suggest_document(diagnosis, (), source="s", agents=(), made_by="t", tried=tried)
+    assert [(row.name, row.score, row.undominated) for row in document.tried] == [
+        ("hpcc", 0.8, True), ("leave it", 0.5, False)
+    ]  # fmt: skip

@@ -54,12 +54,23 @@ PARED: Final = 6  # trials of each setting that is tried to be left as it is
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """How settings did on the final trials. undominated: none of the others is better in a part
+    of the score without being worse in another (Pareto).
+    """
+
+    name: str
+    score: Score
+    undominated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a search came to. `incumbent`: the best of what is published and of what runs.
 
-    gain: lead of the best over what runs, on the final trials. table: finalists, the chosen one
-    first. trials: those that best and current both had, the estimate first. stopped: ended from
-    outside before its time.
+    gain: lead of the best over what runs, on the final trials. table: finalists and what runs,
+    the chosen one first; tried: their scores. trials: those that best and current both had, the
+    estimate first. stopped: ended from outside before its time.
     """
 
     best: Judged
@@ -67,7 +78,7 @@ class Found:
     incumbent: Judged
     gain: Lead
     table: tuple[Judged, ...]
-    pareto: tuple[bool, ...]
+    tried: tuple[Tried, ...]
     trials: tuple[int, ...]
     evaluations: int
     stopped: bool
@@ -178,7 +189,7 @@ def _decided(
         kept,
         lead(best, leave, final),
         tuple(table),
-        tuple(pareto([_average(one, final) for one in table])),
+        _tried(table, final),
         (0, *final),
         trials.runs,
         stopped=trials.stop(),
@@ -188,7 +199,7 @@ def _decided(
 def _undecided(trials: Trials, leave: Judged, final: tuple[int, ...]) -> Found:
     """Return the answer of a search that was ended from outside: leave it."""
     nothing = Lead(0.0, 0.0, 0.0)
-    return Found(leave, leave, leave, nothing, (leave,), (True,), final, trials.runs, stopped=True)
+    return Found(leave, leave, leave, nothing, (leave,), (), final, trials.runs, stopped=True)
 
 
 def _first(order: Sequence[Judged], kind: Callable[[Candidate], bool], count: int) -> list[Judged]:
@@ -205,6 +216,15 @@ def _is_own(candidate: Candidate) -> bool:
 
 def _is_off(candidate: Candidate) -> bool:
     return candidate.dcqcn is None
+
+
+def _tried(table: Sequence[Judged], trials: Sequence[int]) -> tuple[Tried, ...]:
+    scores = [_average(one, trials) for one in table]
+    chosen, *others = [one.candidate.name for one in table]
+    if chosen in others:  # then it is one of them, pared
+        chosen += ", where it matters"
+    rows = zip((chosen, *others), scores, pareto(scores), strict=True)
+    return tuple(Tried(name, score, best) for name, score, best in rows)
 
 
 def _average(judged: Judged, trials: Sequence[int]) -> Score:

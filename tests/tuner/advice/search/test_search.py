@@ -69,7 +69,11 @@ def test_best_beats_leaving_it_and_every_preset_and_is_the_same_again():
     assert any(preset.source in names for preset in PRESETS)
     assert "the running settings" in names
     assert any(one.candidate.dcqcn is None for one in found.table)
-    assert any(found.pareto)
+    names = [one.candidate.name for one in found.table]
+    assert [row.name for row in found.tried[1:]] == names[1:]
+    assert found.tried[0].name.startswith(names[0])
+    assert any(row.undominated for row in found.tried)
+    assert found.tried[0].score.total > found.tried[-1].score.total
     assert lead(found.best, found.incumbent, found.trials[1:]).mean >= 0
     assert all(set(found.trials) <= set(one.scores) for one in (found.best, found.current))
 
