@@ -11,13 +11,8 @@ from collectors.codec import mad, mad_cc, mad_perf, mad_sa, mad_smp, mad_vendor
 from collectors.codec.mad_layout import Field, Layout, repeated
 from collectors.model.errors import Malformed
 
-LAYOUTS = [
-    *mad_smp.LAYOUTS,
-    *mad_perf.LAYOUTS,
-    *mad_cc.LAYOUTS,
-    *mad_sa.LAYOUTS,
-    *mad_vendor.LAYOUTS,
-]
+TABLES = (mad_smp, mad_perf, mad_cc, mad_sa, mad_vendor)
+LAYOUTS = [layout for table in TABLES for layout in table.LAYOUTS]
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 
 

@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from tests.simlab.packet.recorded_runs import EXPECTED, RUNS, told
+from tests.simlab.packet.recorded_runs import EXPECTED, RUNS
+from tests.simlab.packet.recorded_words import told
 
 WANTED = json.loads(EXPECTED.read_text())
 

@@ -11,7 +11,8 @@ from simlab.packet.parameters import Model
 from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, leaf_spine, star
 from simlab.packet.workloads import Flow, incast, traffic_of_flows
-from tests.simlab.packet.recorded_runs import OFF, TIGHT, WIRE, told
+from tests.simlab.packet.recorded_runs import OFF, TIGHT, WIRE
+from tests.simlab.packet.recorded_words import told
 
 # Frames of 1000 bytes and acknowledgements of 100: all events are at whole 8 ns.
 MODEL = Model(congestion=OFF, transport=WIRE, switch=TIGHT)

@@ -25,7 +25,8 @@ from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, fat_tree, leaf_spine, star
 from simlab.packet.traffic import Connection, Message, Traffic
 from simlab.packet.workloads import Flow, incast, permutation, traffic_of_flows
-from tests.simlab.packet.recorded_runs import FIRMWARE, OFF, TIGHT, WIRE, told
+from tests.simlab.packet.recorded_runs import FIRMWARE, OFF, TIGHT, WIRE
+from tests.simlab.packet.recorded_words import told
 
 # Marks every packet above the threshold, so that no random number is drawn.
 STEP = (EcnAt(rate_bps=100e9, thresholds=EcnThresholds(20e3, 20e3, 1.0)),)
