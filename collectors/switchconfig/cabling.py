@@ -63,26 +63,27 @@ def _wire(device: str, port: str, kind: str) -> Wire:
 def parse_containerlab(text: str, file: str) -> tuple[Neighbour, ...]:
     """Return the links of a Containerlab file. Raises Malformed naming the link."""
     try:
-        topology = parse_yaml(text, file)["topology"]
+        content = parse_yaml(text, file)
+    except ConfigInvalid as error:
+        raise Malformed(error.subject, "containerlab", error.why) from error
+    topology = content.get("topology") if isinstance(content, dict) else None
+    nodes = links = None
+    if isinstance(topology, dict):
         nodes, links = topology.get("nodes") or {}, topology.get("links") or []
-        kinds = topology.get("kinds") or {}
-    except (ConfigInvalid, TypeError, KeyError, AttributeError) as error:
-        raise Malformed(file, "containerlab", "needs topology with nodes and links") from error
-    del kinds
+    if not isinstance(nodes, dict) or not isinstance(links, list):
+        raise Malformed(file, "containerlab", "needs topology with nodes and links")
     found = []
     for place, row in enumerate(links):
         ends = row.get("endpoints") if isinstance(row, dict) else None
         if not isinstance(ends, list) or len(ends) != 2:
             raise Malformed(file, "containerlab", f"topology.links[{place}]: needs two endpoints")
-        wires = [_endpoint(end, nodes, file, place) for end in ends]
-        if all(wire is not None for wire in wires):
-            one, other = wires
-            if one is not None and other is not None:
-                found.append(Neighbour(one, other, "containerlab"))
+        one, other = (_endpoint(end, nodes, file, place) for end in ends)
+        if one is not None and other is not None:
+            found.append(Neighbour(one, other, "containerlab"))
     return tuple(found)
 
 
-def _endpoint(end: object, nodes: object, file: str, place: int) -> Wire | None:
+def _endpoint(end: object, nodes: dict[str, object], file: str, place: int) -> Wire | None:
     if isinstance(end, dict):  # the extended form
         node, port = str(end.get("node", "")), str(end.get("interface", ""))
     else:
@@ -91,9 +92,9 @@ def _endpoint(end: object, nodes: object, file: str, place: int) -> Wire | None:
         return None
     if not node or not port:
         raise Malformed(file, "containerlab", f"topology.links[{place}]: {end!r} is no node:port")
-    row = nodes.get(node) if isinstance(nodes, dict) else None
-    if row is None and not (isinstance(nodes, dict) and node in nodes):
+    if node not in nodes:
         raise Malformed(file, "containerlab", f"topology.links[{place}]: no node {node!r}")
+    row = nodes[node]
     kind = str(row.get("kind", "")) if isinstance(row, dict) else ""
     if kind in HOST_KINDS:
         return Netdev(node, port)

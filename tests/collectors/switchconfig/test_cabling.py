@@ -72,6 +72,8 @@ def test_config_db(tmp_path):
         ),
         ("topology: {nodes: {}, links: [{endpoints: ['a:x']}]}", r"links\[0\]: needs two"),
         ("x: 1", "needs topology"),
+        ("topology: {links: 5}", "needs topology"),
+        ("topology:\n  nodes: [", r"lab\.yml:2: containerlab: expected"),
     ],
 )
 def test_a_broken_lab_names_the_link(text, why):
