@@ -10,7 +10,7 @@ import typer
 
 from agent import capture, cli, ib, targets
 from agent.cli import log_to_stderr
-from collectors.usage import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors
 
 if TYPE_CHECKING:
     from agent.snapshot import Outcome

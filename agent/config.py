@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from collectors.model.errors import ConfigInvalid
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=0, le=65535)]
@@ -217,7 +217,7 @@ def read_config(path: Path | None) -> Config:
 
 def parse_config(text: str, file: str) -> Config:
     """Return the configuration of a YAML text. Raises ConfigInvalid naming `file` and path."""
-    from collectors.model.yaml_text import parse_yaml
+    from collectors.user_input.yaml_text import parse_yaml
 
     values = parse_yaml(text, file)
     values = {} if values is None else values

@@ -14,7 +14,7 @@ import typer
 
 from agent import ib_show
 from collectors.model.errors import FabricError
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
 
 if TYPE_CHECKING:
     from collectors.infiniband.discovery import Discovered

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from collectors.usage import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors
 from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
 from simlab.packet.cli import fabric_app, packet_app

@@ -24,7 +24,7 @@ HOW: Final = "topology file"
 
 def parse_topology(text: str, file: str) -> tuple[Neighbour, ...]:
     """Return the links of a topology file. Raises Malformed naming the file and the link."""
-    from collectors.model.yaml_text import parse_yaml
+    from collectors.user_input.yaml_text import parse_yaml
 
     try:
         content = parse_yaml(text, file)

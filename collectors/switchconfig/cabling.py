@@ -11,8 +11,8 @@ from collectors.codec.sonic_config import config_of_json, parse_config_db
 from collectors.model.entities import Interface, Netdev, Switch, Wire
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
-from collectors.model.yaml_text import parse_yaml
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 
 # Containerlab kinds that are no switches: everything else is.
 HOST_KINDS: Final = frozenset({"linux", "host", "bridge"})

@@ -15,10 +15,10 @@ from msgspec import Meta, Struct
 
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid
-from collectors.model.yaml_text import parse_yaml
 from collectors.targets.secret import Secret
 from collectors.targets.tls import Tls
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
 TcpPort = Annotated[int, Meta(ge=1, le=65535)]

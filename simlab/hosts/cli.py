@@ -107,7 +107,7 @@ def _agent_yaml(name: str, root: Path) -> str:
 
 def _script(path: Path) -> dict[str, float]:
     from collectors.model.errors import ConfigInvalid
-    from collectors.model.yaml_text import parse_yaml
+    from collectors.user_input.yaml_text import parse_yaml
 
     try:
         found = parse_yaml(path.read_text(encoding="utf-8"), str(path))

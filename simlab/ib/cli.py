@@ -49,7 +49,7 @@ def up(
     With --exec the exit code is the command's.
     """
     from collectors.model.errors import FabricError
-    from collectors.text_file import read_text
+    from collectors.user_input.text_file import read_text
     from simlab.ib.lab import IbLab
     from simlab.ib.script import ScriptState, parse_script
 
@@ -90,7 +90,7 @@ def write(
 
 def _topology(text: str, nodes: int) -> Topology:
     from collectors.infiniband.netfile import parse_net
-    from collectors.text_file import read_text
+    from collectors.user_input.text_file import read_text
     from simlab.ib.fabrics import parse_topology
 
     file = Path(text)

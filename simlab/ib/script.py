@@ -57,7 +57,7 @@ class Step:
 
 def parse_script(text: str, file: str = "script") -> list[Step]:
     """Parse a YAML script; raises ConfigInvalid naming the step."""
-    from collectors.model.yaml_text import parse_yaml
+    from collectors.user_input.yaml_text import parse_yaml
 
     raw = parse_yaml(text, file) or []
     if not isinstance(raw, list):

@@ -181,7 +181,7 @@ def sweep_command(
 
     Exit 1 where a point failed, 3 where it was interrupted; the same command goes on.
     """
-    from collectors.model.yaml_text import parse_yaml
+    from collectors.user_input.yaml_text import parse_yaml
     from simlab.packet.sweep import grid, sweep
 
     console = Console(stderr=True)

@@ -19,8 +19,8 @@ from collectors.model.dcqcn import (
     profile,
 )
 from collectors.model.errors import ConfigInvalid
-from collectors.model.yaml_text import parse_yaml
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 from simlab.packet import hpcc_files, topology, workloads
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention

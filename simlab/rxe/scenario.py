@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from collectors.model.errors import ConfigInvalid
-from collectors.model.yaml_text import parse_yaml
+from collectors.user_input.yaml_text import parse_yaml
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from collectors.usage import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors
 from tuner.cli import (
     audit,
     diagnose,

@@ -16,8 +16,8 @@ import msgspec
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, wire_of
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
-from collectors.model.yaml_text import parse_yaml
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 
 HOW: Final = "topology file"
 _DOT: Final = re.compile(r'"([^"]+)"\s*:\s*"([^"]+)"\s*--\s*"([^"]+)"\s*:\s*"([^"]+)"')

@@ -19,8 +19,8 @@ from collectors.model.entities import Device, Host, Port
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import dscp_of_tclass
-from collectors.model.yaml_text import parse_yaml
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _MOST_HOSTS: Final = 1 << 17

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from collectors.model.errors import ConfigInvalid
-from collectors.model.yaml_text import parse_yaml
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
+from collectors.user_input.yaml_text import parse_yaml
 from tuner.store.disk import Retention
 from tuner.store.sources import parse_span
 from tuner.store.store import Limits

@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.model.errors import ConfigInvalid
-from collectors.text_file import read_text
+from collectors.user_input.text_file import read_text
 
 
 def test_text_is_read_as_utf_8(tmp_path):
