@@ -142,7 +142,6 @@ def _listen(config: Config, snapshot: Snapshot, outbox: Outbox | None) -> Listen
             infiniband_exporter=metrics.infiniband_exporter,
             stale_after_s=metrics.stale_after,
             vitals=outbox.vitals if outbox else tuple,
-            readings=False,
         )
 
     return Listener(metrics, prometheus_render(exposition))

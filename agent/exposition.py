@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Metric as Family
 
 from agent import infiniband_exporter
@@ -19,6 +20,7 @@ from agent.sources import software_version
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.entities import Device, Entity, Port
 from collectors.model.facts import Value
+from collectors.model.metric import Column
 
 _COMPATIBLE: Final = "node_infiniband_"
 _INFO_ATTRIBUTES: Final = ("link_layer", "netdev", "driver")  # of a port, else of its device
@@ -42,8 +44,7 @@ class Exposition:
     outcomes: of a snapshot. host: the agent's own. node_infiniband: also serve the names that
     node_exporter has. infiniband_exporter: also serve swept subnets under the names of the common
     InfiniBand exporters. stale_after_s: age beyond which readings are no longer served. vitals:
-    numbers of the parts of the agent that keep some (spool, uplink). readings: False where
-    text() writes them.
+    numbers of the parts of the agent that keep some (spool, uplink).
     """
 
     def __init__(
@@ -56,7 +57,6 @@ class Exposition:
         stale_after_s: float = 120.0,
         vitals: Callable[[], Iterable[Vital]] = tuple,
         mono_ns: Callable[[], int] = time.monotonic_ns,
-        readings: bool = True,
     ) -> None:
         self._outcomes = outcomes
         self._host = host
@@ -65,17 +65,14 @@ class Exposition:
         self._stale_after_ns = int(stale_after_s * 1e9)
         self._vitals = vitals
         self._mono_ns = mono_ns
-        self._with_readings = readings
         self._labels: dict[Entity, dict[str, str]] = {}
         self._label_texts: dict[Entity, str] = {}
 
     def collect(self) -> Iterator[Family]:
-        """Yield every family that has a sample now; readings unless text() gives them."""
+        """Yield every family that has a sample now, but for the readings, which text() writes."""
         outcomes = self._outcomes()
         now = self._mono_ns()
         fresh = self._fresh(outcomes, now)
-        if self._with_readings:
-            yield from self._readings(fresh)
         yield from self._identity(fresh)
         if self._infiniband_exporter:
             yield from infiniband_exporter.families(fresh)
@@ -96,22 +93,12 @@ class Exposition:
         """
         families: dict[str, list[str]] = {}
         kinds: dict[str, str] = {}
-        seen: set[tuple[str, str]] = set()
-        for outcome in self._fresh(self._outcomes(), self._mono_ns()):
-            for reading in outcome.readings:
-                labels_text = self._label_text(reading.entity)
-                for column, value in reading.values.items():
-                    name = column.metric
-                    if not self._node_infiniband and name.startswith(_COMPATIBLE):
-                        continue
-                    key = (name, labels_text)
-                    if key in seen:  # two sources of one metric: the first in the schedule wins
-                        continue
-                    seen.add(key)
-                    if name not in families:
-                        families[name] = []
-                        kinds[name] = "counter" if column.kind == "counter" else "gauge"
-                    families[name].append(f"{name}{labels_text} {column.to_unit(value)}\n")
+        for column, label_text, value in self._samples():
+            name = column.metric
+            if name not in families:
+                families[name] = []
+                kinds[name] = "counter" if column.kind == "counter" else "gauge"
+            families[name].append(f"{name}{label_text} {column.to_unit(value)}\n")
         parts: list[str] = []
         for name, lines in families.items():
             row = CATALOGUE.get(name)
@@ -122,6 +109,18 @@ class Exposition:
             parts.append(f"# HELP {base} {meaning}\n# TYPE {base} {kinds[name]}\n")
             parts += lines
         return "".join(parts).encode()
+
+    def _samples(self) -> Iterator[tuple[Column, str, float]]:
+        """Yield column, labels as written, and value of each series; of two sources the first."""
+        seen: set[tuple[str, str]] = set()
+        fresh = self._fresh(self._outcomes(), self._mono_ns())
+        for reading in (reading for outcome in fresh for reading in outcome.readings):
+            label_text = self._label_text(reading.entity)
+            for column, value in reading.values.items():
+                key = (column.metric, label_text)
+                if key not in seen and (self._node_infiniband or not _of_node_exporter(column)):
+                    seen.add(key)
+                    yield column, label_text, value
 
     def _fresh(self, outcomes: tuple[Outcome, ...], now: int) -> list[Outcome]:
         return [
@@ -141,30 +140,6 @@ class Exposition:
             inner = ",".join(f'{name}="{_escaped(of[name])}"' for name in sorted(of))
             found = self._label_texts[entity] = f"{{{inner}}}" if inner else ""
         return found
-
-    def _readings(self, fresh: list[Outcome]) -> Iterator[Family]:
-        families: dict[str, Family] = {}
-        seen: set[tuple[str, Entity]] = set()
-        for outcome in fresh:
-            for reading in outcome.readings:
-                for column, value in reading.values.items():
-                    name = column.metric
-                    # node_exporter reads this host only: a swept subnet clashes with nothing
-                    compatible = name.startswith(_COMPATIBLE) and column.via != "mad"
-                    if compatible and not self._node_infiniband:
-                        continue
-                    key = (name, reading.entity)
-                    if key in seen:  # two sources of one metric: the first in the schedule wins
-                        continue
-                    seen.add(key)
-                    if name not in families:
-                        row = CATALOGUE.get(name)
-                        kind = "counter" if column.kind == "counter" else "gauge"
-                        families[name] = _family(name, kind, row.meaning if row else name)
-                    families[name].add_sample(
-                        name, self._labels_of(reading.entity), column.to_unit(value)
-                    )
-        yield from families.values()
 
     def _identity(self, fresh: list[Outcome]) -> Iterator[Family]:
         known: dict[tuple[Entity, str], Value] = {}
@@ -212,6 +187,18 @@ class Exposition:
                 self._labels.clear()
             found = self._labels[entity] = labels(entity, self._host)
         return found
+
+
+def whole_text(exposition: Exposition) -> str:
+    """Return all that an exposition has, in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(exposition)
+    return (exposition.text(openmetrics=False) + generate_latest(registry)).decode()
+
+
+def _of_node_exporter(column: Column) -> bool:
+    # It reads its own host only: what is swept from a subnet clashes with nothing.
+    return column.metric.startswith(_COMPATIBLE) and column.via != "mad"
 
 
 def _collectors(outcomes: tuple[Outcome, ...], now: int) -> Iterator[Family]:

@@ -79,13 +79,10 @@ def render_json(config: Config, outcomes: Sequence[Outcome]) -> str:
 
 def render_prom(config: Config, outcomes: Sequence[Outcome]) -> str:
     """Return the same in Prometheus' text format, as /metrics would serve it."""
-    from prometheus_client import CollectorRegistry, generate_latest
-
-    from agent.exposition import Exposition
+    from agent.exposition import Exposition, whole_text
 
     metrics = config.metrics
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(
+    return whole_text(
         Exposition(
             lambda: tuple(outcomes),
             config.agent,
@@ -93,7 +90,6 @@ def render_prom(config: Config, outcomes: Sequence[Outcome]) -> str:
             infiniband_exporter=metrics is not None and metrics.infiniband_exporter,
         )
     )
-    return generate_latest(registry).decode()
 
 
 def print_table(outcomes: Sequence[Outcome]) -> None:

@@ -168,7 +168,7 @@ def exposition_of(seen: list[tuple[str, Pass]]) -> tuple[int, Callable[[], bytes
         board.register(name, 1)
         board.succeeded(name, one, time.monotonic_ns(), 0.01)
     registry = CollectorRegistry(auto_describe=False)
-    exposed = Exposition(board.outcomes, "gpu01", readings=False)
+    exposed = Exposition(board.outcomes, "gpu01")
     registry.register(exposed)
 
     def whole() -> bytes:

@@ -84,7 +84,7 @@ def our_scrape(context: HostContext, names: tuple[str, ...]) -> tuple[float, int
     for name in built:
         board.register(name, 1)
     registry = CollectorRegistry(auto_describe=False)
-    exposed = Exposition(board.outcomes, context.host, readings=False)
+    exposed = Exposition(board.outcomes, context.host)
     registry.register(exposed)
     scrape_once(built, exposed, registry, board)
     samples = [scrape_once(built, exposed, registry, board) for _ in range(30)]
