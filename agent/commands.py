@@ -10,7 +10,7 @@ import typer
 
 from agent import capture, cli, ib, targets
 from agent.cli import log_to_stderr
-from collectors.user_input.command_line import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors, version_option
 
 if TYPE_CHECKING:
     from agent.snapshot import Outcome
@@ -31,20 +31,8 @@ app.command("capture")(capture.show)
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="YAML file; else defaults.")]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"fabric-agent {version('fabric-tuner')}")
-        raise typer.Exit
-
-
 @app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
+def main(version: bool = version_option("fabric-agent")) -> None:
     """Telemetry of one host; see also the command `tuner`."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from collectors.model.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -22,5 +24,4 @@ def plain(text: object, style: str = "") -> Text:
     """Return a text as it is: brackets are no markup, `:name:` no emoji, escapes do nothing."""
     from rich.text import Text
 
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in str(text))
-    return Text(shown, style=style)
+    return Text(printable(str(text), keep="\n"), style=style)

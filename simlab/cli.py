@@ -1,10 +1,8 @@
 """The command `simlab`: one sub-command a lab; each lab's own cli.py is added here."""
 
-from typing import Annotated
-
 import typer
 
-from collectors.user_input.command_line import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors, version_option
 from simlab.hosts.cli import app as hosts
 from simlab.ib.cli import app as ib
 from simlab.packet.cli import fabric_app, packet_app
@@ -21,20 +19,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"simlab {version('fabric-tuner')}")
-        raise typer.Exit
-
-
 @app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
+def main(version: bool = version_option("simlab")) -> None:
     """Labs without special hardware: Soft-RoCE, InfiniBand, switches, packet simulator, faults."""
 
 

@@ -1,5 +1,7 @@
 """What users type and write, in every program: each fault is one line that names its place."""
 
+from importlib.metadata import version
+
 import pytest
 from typer.testing import CliRunner
 
@@ -39,9 +41,19 @@ FILE_READERS = {
 }
 
 
-@pytest.mark.parametrize(
+every_program = pytest.mark.parametrize(
     ("app", "program"), [(agent, "fabric-agent"), (simlab, "simlab"), (tuner, "tuner")]
 )
+
+
+@every_program
+def test_the_version_is_that_of_the_distribution(app, program):
+    shown = CliRunner().invoke(app, ["--version"])
+    assert shown.exit_code == 0
+    assert shown.output == f"{program} {version('fabric-tuner')}\n"
+
+
+@every_program
 def test_wrong_usage_is_one_line_with_the_way_to_help(app, program):
     shown = CliRunner().invoke(app, ["--nope"])
     assert shown.exit_code == 2

@@ -1,4 +1,4 @@
-"""Wrong usage of a command as one line on stderr, in the form of all other errors."""
+"""What the roots of the command lines share: `--version`, and wrong usage told in one line."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ class OneLineErrors(TyperGroup):
             print("aborted", file=sys.stderr)
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def version_option(program: str) -> Any:
+    """Return the default of a parameter that is the option `--version`: print it and be done."""
+
+    def show(wanted: bool) -> None:
+        if wanted:
+            from importlib.metadata import version
+
+            print(f"{program} {version('fabric-tuner')}")
+            raise typer.Exit
+
+    return typer.Option(False, "--version", callback=show, is_eager=True, help="Print it.")
 
 
 def _told(error: Any, program: str) -> int:

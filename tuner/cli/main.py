@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from collectors.user_input.command_line import OneLineErrors
+from collectors.user_input.command_line import OneLineErrors, version_option
 from tuner.cli import (
     audit,
     diagnose,
@@ -32,20 +32,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        print(f"tuner {version('fabric-tuner')}")
-        raise typer.Exit
-
-
 @app.callback()
-def main(
-    version: Annotated[  # noqa: ARG001  its callback acts
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
+def main(version: bool = version_option("tuner")) -> None:  # noqa: ARG001  its callback acts
     """Find the cause of fabric trouble and recommend settings, with evidence."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its core logs to stderr beside our one line
 
