@@ -8,7 +8,6 @@ and passwords are named by the file or environment variable that holds them.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import socket
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from collectors.model.errors import ConfigInvalid
+from collectors.targets.secret import Secret, read_secret
 from collectors.user_input.text_file import read_text
 
 Seconds = Annotated[float, Meta(gt=0, le=86400)]
@@ -261,23 +261,15 @@ def check_config(config: Config, file: str) -> Config:
     return msgspec.structs.replace(config, agent=config.agent or socket.gethostname())
 
 
-def read_secret(file: str, variable: str, where: str) -> str:
-    """Return the secret that a file or else an environment variable holds, without line end.
+def required_secret(variable: str, file: str, where: str) -> Secret:
+    """Return the secret that a file or else an environment variable must hold.
 
     where: path in the configuration, for errors. Raises ConfigInvalid; never names the secret.
     """
-    if not file:
-        value = os.environ.get(variable, "")
-        if not value:
-            raise ConfigInvalid(where, "read secret", f"environment variable {variable} is not set")
-        return value
-    try:
-        value = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(where, f"read {file}", str(error)) from error
-    if not value:
-        raise ConfigInvalid(where, f"read {file}", "the file is empty")
-    return value
+    secret = read_secret("" if file else variable, file, where)
+    if not secret:
+        raise ConfigInvalid(where, "read secret", f"{file or variable} is empty")
+    return secret
 
 
 def _check_uplink(uplink: Uplink, file: str) -> None:

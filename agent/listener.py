@@ -19,7 +19,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from agent.config import Metrics, MetricsTls, read_secret
+from agent.config import Metrics, MetricsTls, required_secret
 from collectors.model.errors import ConfigInvalid, Unavailable
 
 _log: Final = logging.getLogger("agent.listener")
@@ -130,8 +130,8 @@ def _authorization(config: Metrics) -> bytes:
     auth = config.basic_auth
     if auth is None:
         return b""
-    secret = read_secret(auth.password_file, auth.password_env, "$.metrics.basic_auth")
-    return f"{auth.user}:{secret}".encode()
+    secret = required_secret(auth.password_env, auth.password_file, "$.metrics.basic_auth")
+    return f"{auth.user}:{secret.reveal()}".encode()
 
 
 def _tls(tls: MetricsTls) -> ssl.SSLContext:

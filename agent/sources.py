@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent.config import CollectorConfig, Config, Pushed, read_secret
+from agent.config import CollectorConfig, Config, Pushed, required_secret
 from agent.subnets import subnet_builder
 from collectors.host.context import Ethtool, FrameSocket, HostContext, NetlinkSocket
 from collectors.host.inventory import Inventory
@@ -222,11 +222,10 @@ def _receiver(name: str, row: Pushed, config: Config, file: str) -> Collector:
     from agent.schedule import read_clock
     from agent.switches import pushers
     from collectors.targets.pushed import Options, ServerTls
-    from collectors.targets.secret import Secret
 
     token = None
     if row.token_file or row.token_env:
-        token = Secret(read_secret(row.token_file, row.token_env, f"{file}: $.{name}"))
+        token = required_secret(row.token_env, row.token_file, f"{file}: $.{name}")
     options = Options(
         row.address,
         row.port or PUSH_PORTS[name],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.config import InfiniBand, read_secret
+from agent.config import InfiniBand, required_secret
 from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
 
@@ -60,6 +60,6 @@ def _key(file: str, variable: str, where: str) -> int:
     if not file and not variable:
         return 0
     try:
-        return int(read_secret(file, variable, where), 16)
+        return int(required_secret(variable, file, where).reveal(), 16)
     except ValueError:
         raise ConfigInvalid(where, "read key", "not a hex number") from None

@@ -18,8 +18,8 @@ from collectors.targets.inventory import (
     Inventory,
     Target,
     read_inventory,
-    read_secret,
 )
+from collectors.targets.secret import read_secret
 
 if TYPE_CHECKING:
     from collectors.targets.pushed import Exporter

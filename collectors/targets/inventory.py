@@ -5,7 +5,6 @@ Every error is one line that names the file and the path in it.
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -15,7 +14,6 @@ from msgspec import Meta, Struct
 
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid
-from collectors.targets.secret import Secret
 from collectors.targets.tls import Tls
 from collectors.user_input.text_file import read_text
 from collectors.user_input.yaml_text import parse_yaml
@@ -181,22 +179,3 @@ def _check(inventory: Inventory, file: str) -> None:
                 re.compile(pattern)
             except re.error as error:
                 raise ConfigInvalid(file, where, f"{pattern!r}: {error}") from error
-
-
-def read_secret(variable: str, file: str, where: str) -> Secret:
-    """Return the secret of a variable or file, empty where neither is named.
-
-    where: for errors, which name the place and never the secret. Raises ConfigInvalid.
-    """
-    if variable:
-        text = os.environ.get(variable)
-        if text is None:
-            raise ConfigInvalid(where, "read secret", f"environment variable {variable} is not set")
-        return Secret(text)
-    if not file:
-        return Secret("")
-    try:
-        return Secret(Path(file).read_text(encoding="utf-8").strip("\r\n"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigInvalid(where, f"read secret file {file}", why) from error

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Final
+
+from collectors.model.errors import ConfigInvalid
 
 _HIDDEN: Final = "(secret)"
 
@@ -35,3 +39,22 @@ class Secret:
 
     def __getstate__(self) -> str:
         raise TypeError("a secret is not to be stored")
+
+
+def read_secret(variable: str, file: str, where: str) -> Secret:
+    """Return the secret of a variable or file, empty where neither is named.
+
+    where: for errors, which name the place and never the secret. Raises ConfigInvalid.
+    """
+    if variable:
+        text = os.environ.get(variable)
+        if text is None:
+            raise ConfigInvalid(where, "read secret", f"environment variable {variable} is not set")
+        return Secret(text)
+    if not file:
+        return Secret("")
+    try:
+        return Secret(Path(file).read_text(encoding="utf-8").strip("\r\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigInvalid(where, f"read secret file {file}", why) from error

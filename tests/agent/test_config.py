@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from agent.config import Config, Metrics, Uplink, parse_config, read_config, read_secret
+from agent.config import Config, Metrics, Uplink, parse_config, read_config, required_secret
 from collectors.model.errors import ConfigInvalid
 
 FULL = """
@@ -95,11 +95,12 @@ def test_each_mistake_is_one_line(text, line):
     assert "\n" not in str(caught.value)
 
 
-def test_secrets_come_from_file_or_environment(tmp_path, monkeypatch):
+def test_a_secret_must_be_there_and_a_file_goes_before_a_variable(tmp_path, monkeypatch):
     path = tmp_path / "password"
     path.write_text("s3cret\n")
-    assert read_secret(str(path), "", "$.x") == "s3cret"
     monkeypatch.setenv("FT_PASSWORD", "other")
-    assert read_secret("", "FT_PASSWORD", "$.x") == "other"
-    with pytest.raises(ConfigInvalid, match=r"\$\.x: read secret: environment variable NOPE"):
-        read_secret("", "NOPE", "$.x")
+    assert required_secret("FT_PASSWORD", str(path), "$.x").reveal() == "s3cret"
+    assert required_secret("FT_PASSWORD", "", "$.x").reveal() == "other"
+    path.write_text("\n")
+    with pytest.raises(ConfigInvalid, match=r"\$\.x: read secret: .*password is empty"):
+        required_secret("", str(path), "$.x")

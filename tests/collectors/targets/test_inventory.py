@@ -3,8 +3,7 @@
 import pytest
 
 from collectors.model.errors import ConfigInvalid
-from collectors.targets.inventory import parse_inventory, read_inventory, read_secret
-from collectors.targets.secret import Secret
+from collectors.targets.inventory import parse_inventory
 
 GOOD = """
 interval: 10
@@ -44,21 +43,3 @@ def test_what_is_wrong_is_one_line_with_its_place(change, why):
         parse_inventory(GOOD.replace(*change), "t.yaml")
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigInvalid, match="No such file"):
-        read_inventory(tmp_path / "gone.yaml")
-
-
-def test_secrets_do_not_show(monkeypatch, tmp_path):
-    monkeypatch.setenv("WORD", "hunter2")
-    secret = read_secret("WORD", "", "here")
-    assert secret.reveal() == "hunter2"
-    assert "hunter2" not in f"{secret} {secret!r} {[secret]}"
-    with pytest.raises(TypeError):
-        __import__("pickle").dumps(secret)
-    with pytest.raises(ConfigInvalid, match="variable GONE is not set"):
-        read_secret("GONE", "", "here")
-    (tmp_path / "word").write_text("hunter3\n")
-    assert read_secret("", str(tmp_path / "word"), "here") == Secret("hunter3")
