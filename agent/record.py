@@ -17,6 +17,7 @@ from agent.snapshot import Outcome, Snapshot
 from agent.sources import Job, read_boot_id
 from collectors.model.reading import Pass
 from collectors.wire import telemetry_pb2 as pb
+from collectors.wire.pack import Key, set_key
 from collectors.wire.pseudonyms import Pseudonyms
 from collectors.wire.recording import RecordingWriter
 
@@ -58,8 +59,7 @@ def record(
 
     def write(name: str, seen: Pass) -> None:
         for packed in packer.pack(name, seen, time.time_ns(), time.monotonic_ns()):
-            body = packed.item.batch if packed.item.HasField("batch") else packed.item.facts
-            body.agent, body.epoch, body.seq = config.agent, epoch, writer.items + 1
+            set_key(packed.item, Key(config.agent, epoch, writer.items + 1))
             if packed.schema:
                 writer.append(pb.Item(schema=packed.schema))
             writer.append(packed.item)

@@ -28,7 +28,7 @@ from typing import BinaryIO, Final
 from agent.packing import Packed
 from collectors.model.errors import FabricError, Unavailable
 from collectors.wire import telemetry_pb2 as pb
-from collectors.wire.pack import key_of
+from collectors.wire.pack import Key, key_of, set_key
 from collectors.wire.segment import SUFFIX, SegmentWriter, read_segment, segments, translate
 
 _log: Final = logging.getLogger("agent.spool")
@@ -106,8 +106,7 @@ class Spool:
         with self.changed:
             self.current.last += 1
             seq = self.current.last
-            keyed = packed.item.batch if packed.item.HasField("batch") else packed.item.facts
-            keyed.agent, keyed.epoch, keyed.seq = self.hello.agent, self.current.name, seq
+            set_key(packed.item, Key(self.hello.agent, self.current.name, seq))
             schemas = (pb.Item(schema=packed.schema),) if packed.schema else ()
             sendable = Sendable(seq, packed.item, schemas)
             if self._memory and not self._empty_memory():

@@ -182,6 +182,12 @@ def key_of(item: pb.Item) -> Key | None:
             return None
 
 
+def set_key(item: pb.Item, key: Key) -> None:
+    """Give a batch or facts its key, in place."""
+    body = item.batch if item.HasField("batch") else item.facts
+    body.agent, body.epoch, body.seq = key.agent, key.epoch, key.seq
+
+
 def parse_item(data: bytes) -> pb.Item:
     """Return the item of its bytes. Raises Malformed."""
     try:

@@ -17,7 +17,7 @@ from typing import Protocol
 from collectors.model.errors import Unavailable
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.facts import pack_facts
-from collectors.wire.pack import WIRE_VERSION, pack_batch, pack_schema
+from collectors.wire.pack import WIRE_VERSION, Key, pack_batch, pack_schema, set_key
 from collectors.wire.recording import RecordingWriter
 from simlab.packet.telemetry import AgentPass
 
@@ -87,8 +87,7 @@ class Packer:
 
     def _number(self, one: AgentPass, stream: _Stream, item: pb.Item) -> None:
         stream.seq += 1
-        body = item.batch if item.HasField("batch") else item.facts
-        body.agent, body.epoch, body.seq = one.agent, stream.epoch, stream.seq
+        set_key(item, Key(one.agent, stream.epoch, stream.seq))
         self._sink.put(one.agent, item)
 
 

@@ -16,11 +16,14 @@ from collectors.model.reading import Instant, Reading
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.facts import map_facts, pack_facts, parse_facts
 from collectors.wire.pack import (
+    Key,
     check_schema,
     check_shape,
+    key_of,
     pack_batch,
     pack_schema,
     parse_item,
+    set_key,
     unpack_batch,
 )
 from tests.collectors.strategies import facts, passes
@@ -130,3 +133,10 @@ def test_generated_code_is_what_the_proto_says(tmp_path):
     )  # fmt: skip
     for made in (tmp_path / "collectors/wire").iterdir():
         assert made.read_text() == (ROOT / "collectors/wire" / made.name).read_text(), made.name
+
+
+@pytest.mark.parametrize("item", [pb.Item(batch=pb.Batch()), pb.Item(facts=pb.Facts())])
+def test_an_item_is_known_by_the_key_that_it_was_given(item):
+    set_key(item, Key("gpu01", "e", 2**40))
+    assert key_of(item) == Key("gpu01", "e", 2**40)
+    assert key_of(pb.Item(schema=pb.Schema())) is None
