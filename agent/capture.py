@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from agent.terminal import console, fail, plain
+
 if TYPE_CHECKING:
     from collectors.capture.flows import Flow, FlowTable
 
@@ -40,8 +42,7 @@ def show(
                 wrong, checked = wrong + bad, checked + done
             typer.echo(f"\r{frames_seen} frames", nl=False, err=True)
     except FabricError as error:
-        typer.echo(f"fabric-agent: {error}", err=True)
-        raise typer.Exit(1) from error
+        raise fail(error) from error
     typer.echo("", err=True)
     if form == "json":
         import msgspec
@@ -62,8 +63,6 @@ def show(
 
 def _print(table: FlowTable, frames: int, wrong: int, checked: int, top: int) -> None:
     from rich.table import Table
-
-    from agent.terminal import console, plain
 
     flows = table.flows()
     out = console()

@@ -10,10 +10,13 @@ import typer
 
 from agent import capture, cli, ib, targets
 from agent.cli import log_to_stderr
+from agent.terminal import fail
 from collectors.user_input.command_line import OneLineErrors, version_option
 
 if TYPE_CHECKING:
+    from agent.config import Config
     from agent.snapshot import Outcome
+    from agent.sources import Job
 
 app = typer.Typer(
     name="fabric-agent",
@@ -39,15 +42,7 @@ def main(version: bool = version_option("fabric-agent")) -> None:
 @app.command("check-config")
 def check_config(file: Annotated[Path, typer.Argument(help="YAML file.")]) -> None:
     """Say whether a configuration is right, and what it would run. Touches no device."""
-    from agent.config import read_config
-    from agent.sources import jobs
-    from collectors.model.errors import FabricError
-
-    try:
-        config = read_config(file)
-        planned = jobs(config, str(file))
-    except FabricError as error:
-        raise fail(error) from error
+    config, planned = _plan(file)
     print(f"{file}: ok, agent {config.agent!r}, {len(planned)} collectors")
     print("files of secrets and TLS were not opened")
     width = max((len(job.name) for job in planned), default=0)
@@ -73,16 +68,9 @@ def once(
     Exit 1 where no collector could read anything; 0 on a host without RDMA devices.
     """
     from agent import once as one
-    from agent.config import read_config
-    from agent.sources import host_context, jobs, read_rdma_devices
-    from collectors.model.errors import FabricError
+    from agent.sources import host_context, read_rdma_devices
 
-    try:
-        settings = read_config(config)
-        log_to_stderr("error")
-        planned = jobs(settings, str(config or "defaults"))
-    except FabricError as error:
-        raise fail(error) from error
+    settings, planned = _plan(config)
     if not read_rdma_devices(host_context(settings)) and not settings.devices.include:
         typer.echo(f"no RDMA device in {settings.paths.sysfs}/class/infiniband", err=True)
         planned = tuple(job for job in planned if not job.host)
@@ -112,18 +100,14 @@ def record(
     from rich.console import Console
 
     from agent import record as recording
-    from agent.config import read_config
-    from agent.sources import jobs
     from collectors.model.errors import FabricError
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     console = Console(stderr=True)
+    settings, planned = _plan(config)
     try:
-        settings = read_config(config)
-        log_to_stderr("error")
-        planned = jobs(settings, str(config or "defaults"))
         with console.status("recording") as status:
             done = recording.record(
                 settings,
@@ -159,16 +143,8 @@ def doctor(
     from rich.console import Console
 
     from agent import doctor as physician
-    from agent.config import read_config
-    from agent.sources import jobs
-    from collectors.model.errors import FabricError
 
-    try:
-        settings = read_config(config)
-        log_to_stderr("error")
-        planned = jobs(settings, str(config or "defaults"))
-    except FabricError as error:
-        raise fail(error) from error
+    settings, planned = _plan(config)
     with Console(stderr=True).status("reading twice"):
         report = physician.examine(settings, planned, seconds)
     if form == "json":
@@ -177,6 +153,21 @@ def doctor(
         physician.show(report)
     if report.findings:
         raise typer.Exit(3)
+
+
+def _plan(file: Path | None) -> tuple[Config, tuple[Job, ...]]:
+    """Return a configuration and its jobs; ends with one line on what is wrong with them."""
+    from agent.config import read_config
+    from agent.sources import jobs
+    from collectors.model.errors import FabricError
+
+    try:
+        config = read_config(file)
+        planned = jobs(config, str(file or "defaults"))
+    except FabricError as error:
+        raise fail(error) from error
+    log_to_stderr("error")
+    return config, planned
 
 
 def complain(outcomes: Iterable[Outcome]) -> None:
@@ -191,9 +182,3 @@ def complain(outcomes: Iterable[Outcome]) -> None:
             more = f" and {len(outcome.gaps) - 1} more" if len(outcome.gaps) > 1 else ""
             line = f"{outcome.collector}: not read: {first.subject} {first.what} ({first.reason})"
             typer.echo(line + more, err=True)
-
-
-def fail(error: Exception) -> typer.Exit:
-    """Print an error as one line on stderr and return the exit to raise."""
-    typer.echo(f"fabric-agent: {error}", err=True)
-    return typer.Exit(cli.exit_code(error))

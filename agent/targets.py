@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from agent import cli
+from agent.terminal import console, fail, plain
 
 if TYPE_CHECKING:
-    from agent.targets_test import Answer
+    from agent.ask_targets import Answer
 
 app = typer.Typer(help="Switches of an inventory.", no_args_is_help=True)
 
@@ -39,15 +39,14 @@ def ask(
     Exit 1 where a target does not answer over one of its transports, 2 where the inventory is
     wrong or has no such target.
     """
+    from agent.ask_targets import ask_all
     from agent.switches import Switchboard
-    from agent.targets_test import ask_all
     from collectors.model.errors import FabricError
 
     try:
         board = Switchboard(file)
     except FabricError as error:
-        typer.echo(f"fabric-agent: {error}", err=True)
-        raise typer.Exit(cli.exit_code(error)) from error
+        raise fail(error) from error
     known = [target.name for target in board.inventory.targets]
     for wanted in name or ():
         if wanted not in known:
@@ -69,8 +68,6 @@ def ask(
 
 def _print(answers: tuple[Answer, ...]) -> None:
     from rich.table import Table
-
-    from agent.terminal import console, plain
 
     table = Table(*COLUMNS)
     for name in ("s", "values", "LLDP", "set"):

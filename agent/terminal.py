@@ -1,9 +1,12 @@
-"""Text for people: at most 100 columns, and names of devices or peers that stay mere names."""
+"""What people see: at most 100 columns, names of devices that stay mere names, one-line errors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import typer
+
+from agent.cli import exit_code
 from collectors.model.printable import printable
 
 if TYPE_CHECKING:
@@ -18,6 +21,12 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(width=None if Console().is_terminal else WIDTH)
+
+
+def fail(error: Exception) -> typer.Exit:
+    """Print an error as one line on stderr and return the exit to raise."""
+    typer.echo(f"fabric-agent: {error}", err=True)
+    return typer.Exit(exit_code(error))
 
 
 def plain(text: object, style: str = "") -> Text:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from agent import capture, ib_show, once, targets
+from agent.ask_targets import Answer
 from agent.snapshot import Outcome
-from agent.targets_test import Answer
 from agent.terminal import plain
 from collectors.capture.flows import FlowTable
 from collectors.model.catalogue.registry import columns

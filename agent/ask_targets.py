@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from agent.schedule import read_clock
 from agent.switches import TRANSPORTS, Switchboard
+from collectors.model.catalogue.ethernet import PRIORITY_RX_MARKED
+from collectors.model.catalogue.interface import PFC_RX_FRAMES, QUEUE_ECN_MARKED
+from collectors.model.catalogue.switch import ECN_MARKED, QUEUE_ECN_BYTES
 from collectors.model.errors import FabricError
-from collectors.model.reading import Instant, Pass
+from collectors.model.reading import Pass
 from collectors.targets.inventory import Target
 
-_ECN = "ecn_marked"
+_ECN: Final = {
+    row.name for row in (ECN_MARKED, QUEUE_ECN_MARKED, QUEUE_ECN_BYTES, PRIORITY_RX_MARKED)
+}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -52,20 +58,16 @@ async def _ask_all(
     return tuple(await asyncio.gather(*asked))
 
 
-def _clock() -> Instant:
-    return Instant(time.time_ns(), time.monotonic_ns())
-
-
 async def _ask(board: Switchboard, target: Target, transport: str, timeout_s: float) -> Answer:
     began = time.monotonic()
     poller: Any = None
     try:
         poller = board.poller(target, transport, timeout_s)
         async with asyncio.timeout(timeout_s):
-            found = await poller.poll(_clock)
+            found = await poller.poll(read_clock)
             while transport == "gnmi" and not found.readings:
                 await asyncio.sleep(0.1)
-                found = await poller.poll(_clock)
+                found = await poller.poll(read_clock)
     except FabricError as error:
         return Answer(target.name, transport, False, time.monotonic() - began, error=str(error))
     except TimeoutError:
@@ -88,8 +90,8 @@ def _answer(target: Target, transport: str, seconds: float, found: Pass) -> Answ
         True,
         seconds,
         sum(len(reading.values) for reading in found.readings),
-        any("pfc_rx_frames" in metric for metric in metrics),
-        any(_ECN in metric for metric in metrics),
+        PFC_RX_FRAMES.name in metrics,
+        not _ECN.isdisjoint(metrics),
         any(metric.startswith("fabric_queue_") for metric in metrics),
         len(facts.settings) if facts else 0,
         len(facts.neighbours) if facts else 0,
