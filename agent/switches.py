@@ -14,8 +14,12 @@ from collectors.model.reading import Collector
 from collectors.targets.fleet import Claims, Fleet, Member, Poller
 from collectors.targets.inventory import (
     API_OF_PLATFORM,
+    Api,
     CredentialRef,
+    Gnmi,
     Inventory,
+    Snmp,
+    SonicDb,
     Target,
     read_inventory,
 )
@@ -24,13 +28,8 @@ from collectors.targets.secret import read_secret
 if TYPE_CHECKING:
     from collectors.targets.pushed import Exporter
 
-TRANSPORTS: Final = (
-    "gnmi",
-    "sonic_db",
-    "snmp",
-    "config",
-    "api",
-)  # the better source of a series first
+TRANSPORTS: Final = ("gnmi", "sonic_db", "snmp", "config", "api")
+"""The better source of a series first."""
 _HOLD_ROUNDS: Final = 3
 
 
@@ -76,14 +75,15 @@ class Switchboard:
 
     def poller(self, target: Target, transport: str, interval_s: float) -> Poller:
         """Return the poller of one target. Raises ConfigInvalid for secrets that are not there."""
-        build = {
-            "snmp": self._snmp,
-            "gnmi": self._gnmi,
-            "sonic_db": self._sonic_db,
-            "config": self._config,
-            "api": self._api,
-        }
-        return build[transport](target, interval_s)
+        if transport == "snmp" and target.snmp:
+            return self._snmp(target, target.snmp, interval_s)
+        if transport == "gnmi" and target.gnmi:
+            return self._gnmi(target, target.gnmi, interval_s)
+        if transport == "sonic_db" and target.sonic_db:
+            return self._sonic_db(target, target.sonic_db)
+        if transport == "api" and target.api:
+            return self._api(target, target.api)
+        return self._config(target)
 
     def _credentials(self, name: str) -> CredentialRef:
         return self.inventory.credentials.get(name, CredentialRef())
@@ -91,17 +91,12 @@ class Switchboard:
     def _where(self, name: str) -> str:
         return f"{self._file}: $.credentials.{name}"
 
-    def _snmp(self, target: Target, interval_s: float) -> Poller:
+    def _snmp(self, target: Target, row: Snmp, interval_s: float) -> Poller:
         from collectors.snmp.poller import Options, SnmpPoller
         from collectors.snmp.session import Community, Credentials, Endpoint, Usm
         from collectors.targets.wanted import Wanted
 
-        if target.snmp is None:
-            raise AssertionError(target.name)
-        ref, where = (
-            self._credentials(target.snmp.credentials),
-            self._where(target.snmp.credentials),
-        )
+        ref, where = self._credentials(row.credentials), self._where(row.credentials)
         credentials: Credentials
         if ref.user:
             credentials = Usm(
@@ -113,7 +108,6 @@ class Switchboard:
             )
         else:
             credentials = Community(read_secret(ref.community_env, ref.community_file, where))
-        row = target.snmp
         endpoint = Endpoint(target.address, credentials, row.port, row.timeout, row.repeats)
         options = Options(
             Wanted(target.include, target.exclude),
@@ -127,15 +121,13 @@ class Switchboard:
     def _alias(self, target: Target) -> dict[str, str]:
         return self._aliases.setdefault(target.name, {})
 
-    def _gnmi(self, target: Target, interval_s: float) -> Poller:
+    def _gnmi(self, target: Target, row: Gnmi, interval_s: float) -> Poller:
         from collectors.gnmi.client import Dial
         from collectors.gnmi.subscriber import Options, Subscriber
         from collectors.gnmi.vendors import VENDORS
         from collectors.targets.wanted import Wanted
 
-        if target.gnmi is None:
-            raise AssertionError(target.name)
-        row, ref = target.gnmi, self._credentials(target.gnmi.credentials)
+        ref = self._credentials(row.credentials)
         platform: str = target.platform if target.platform in VENDORS else "openconfig"
         if platform == "nvue" and row.on_change_only:
             platform = "nvue_netq"
@@ -160,15 +152,11 @@ class Switchboard:
         )
         return Subscriber(target.switch, platform, dial, options)
 
-    def _sonic_db(self, target: Target, interval_s: float) -> Poller:
+    def _sonic_db(self, target: Target, row: SonicDb) -> Poller:
         from collectors.sonic.database import Database
         from collectors.sonic.poller import Options, SonicPoller
         from collectors.targets.wanted import Wanted
 
-        del interval_s
-        if target.sonic_db is None:
-            raise AssertionError(target.name)
-        row = target.sonic_db
         ref = self._credentials(row.credentials)
         secret = read_secret(ref.password_env, ref.password_file, self._where(row.credentials))
         database = Database(target.name, target.address, row.port, secret or None, row.timeout)
@@ -177,21 +165,17 @@ class Switchboard:
             target.switch, database, Options(wanted.wants, aliases=self._alias(target))
         )
 
-    def _config(self, target: Target, interval_s: float) -> Poller:
+    def _config(self, target: Target) -> Poller:
         from collectors.switchconfig.poller import ConfigFile
 
-        del interval_s
         file = self._file.parent / target.config
         return ConfigFile(target.switch, target.platform, file)
 
-    def _api(self, target: Target, interval_s: float) -> Poller:
+    def _api(self, target: Target, row: Api) -> Poller:
         from collectors.configapi.http import Dial
         from collectors.configapi.poller import APIS, ConfigApi
 
-        del interval_s
-        if target.api is None:
-            raise AssertionError(target.name)
-        row, ref = target.api, self._credentials(target.api.credentials)
+        ref = self._credentials(row.credentials)
         api = APIS[row.protocol or API_OF_PLATFORM[target.platform]]
         where = self._where(row.credentials)
         dial = Dial(
