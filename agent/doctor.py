@@ -6,6 +6,7 @@ far as they need one host only. Changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +19,11 @@ from agent.schedule import read_clock, reason_of
 from agent.sources import Job, host_context, read_rdma_devices
 from collectors.codec.netlink import NETLINK_RDMA, parse_messages
 from collectors.codec.rdma_netlink import pack_get_system, parse_netns_exclusive
-from collectors.host.context import HostContext
+from collectors.host.context import HostContext, NetlinkSocket
 from collectors.model.entities import display, parse_entity
 from collectors.model.errors import FabricError, Malformed
 from collectors.model.facts import Gap
+from collectors.model.printable import printable
 from collectors.model.reading import Clock, Collector
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.host.checks import CHECKS
@@ -82,30 +84,41 @@ def examine(
     host = OneHost()
     built: dict[str, Collector] = {}
     failed: dict[str, Exception] = {}
-    for again in (False, True):
-        if again:
-            sleep(seconds)
-        for job in planned:
-            if job.name in failed or not job.host:
-                continue
-            try:
-                if job.name not in built:
-                    built[job.name] = job.build()
-                host.add(job.name, built[job.name].read(clock))
-            except FabricError as error:
-                failed[job.name] = error
+    of_host = [job for job in planned if job.host]
+    _read(of_host, host, built, failed, clock)
+    sleep(seconds)
+    _read(of_host, host, built, failed, clock)
     for collector in built.values():
         close = getattr(collector, "close", None)
         if close is not None:
             close()
     sights = [*_surroundings(config, context)]
-    sights += [_sight(job.name, host, failed.get(job.name)) for job in planned if job.host]
+    sights += [_sight(job.name, host, failed.get(job.name)) for job in of_host]
     verdicts = tuple(rule.judge(rule, host) for rule, _ in CHECKS)
     fixes = {rule.id: fix for rule, fix in CHECKS}
     findings = tuple(
         (finding, fixes[finding.rule]) for verdict in verdicts for finding in verdict.findings
     )
     return Report(context.host, read_rdma_devices(context), tuple(sights), findings, verdicts)
+
+
+def _read(
+    jobs: Sequence[Job],
+    host: OneHost,
+    built: dict[str, Collector],
+    failed: dict[str, Exception],
+    clock: Clock,
+) -> None:
+    """Run one pass of each job that has not failed yet; what is built serves the next time."""
+    for job in jobs:
+        if job.name in failed:
+            continue
+        try:
+            if job.name not in built:
+                built[job.name] = job.build()
+            host.add(job.name, built[job.name].read(clock))
+        except FabricError as error:
+            failed[job.name] = error
 
 
 def _sight(source: str, host: OneHost, error: Exception | None) -> Sight:
@@ -146,28 +159,24 @@ def _surroundings(config: Config, context: HostContext) -> list[Sight]:
         fix = "modprobe the driver of the NIC (mlx5_ib, bnxt_re, irdma, rdma_rxe...)"
         found.append(Sight("kernel", "blind", f"no {sysfs}/class/infiniband", fix))
     if context.open_netlink is not None and read_rdma_devices(context):
-        found += _namespaces(context)
+        found += _namespaces(context.open_netlink)
     return found
 
 
-def _namespaces(context: HostContext) -> list[Sight]:
-    if context.open_netlink is None:
-        return []
+def _namespaces(open_netlink: Callable[[int], NetlinkSocket]) -> list[Sight]:
     try:
-        socket = context.open_netlink(NETLINK_RDMA)
-        try:
-            for data in socket.request(pack_get_system()):
-                for message in parse_messages(data):
-                    if parse_netns_exclusive(message):
-                        why = "RDMA devices belong to one network namespace each (exclusive mode)"
-                        fix = "run one agent in each namespace that has devices"
-                        return [Sight("namespaces", "partly", why, fix)]
-        finally:
-            socket.close()
+        with contextlib.closing(open_netlink(NETLINK_RDMA)) as socket:
+            answers = socket.request(pack_get_system())
+        told = (message for data in answers for message in parse_messages(data))
+        exclusive = any(parse_netns_exclusive(message) for message in told)
     except FabricError as error:
         fix = "modprobe ib_core; in a container use the host's network namespace"
         return [Sight("RDMA netlink", "blind", str(error), fix)]
-    return []
+    if not exclusive:
+        return []
+    why = "RDMA devices belong to one network namespace each (exclusive mode)"
+    fix = "run one agent in each namespace that has devices"
+    return [Sight("namespaces", "partly", why, fix)]
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -206,18 +215,17 @@ def document(report: Report) -> dict[str, Any]:
 def show(report: Report) -> None:
     """Print the report for people, within 100 columns."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
-    console = Console(width=min(100, Console().width), highlight=False)
+    console = Console(width=min(100, Console().width), highlight=False, emoji=False)
     names = ", ".join(report.devices) or "none"
-    console.print(f"[bold]{escape(report.host)}[/]: RDMA devices: {escape(names)}\n")
+    console.print(f"[bold]{_shown(report.host)}[/]: RDMA devices: {_shown(names)}\n")
     table = Table("source", "state", "why, and what to do", box=None, pad_edge=False)
     colours = {"sees": "green", "partly": "yellow", "blind": "red", "absent": "dim"}
     for sight in report.sights:
-        told = escape(sight.why)
+        told = _shown(sight.why)
         if sight.fix and sight.state != "sees":
-            told += f"\n[italic]{escape(sight.fix)}[/]"
+            told += f"\n[italic]{_shown(sight.fix)}[/]"
         state = f"[{colours[sight.state]}]{sight.state}[/]"
         table.add_row(sight.source, state, told or f"[dim]{sight.values} values[/]")
     console.print(table)
@@ -232,11 +240,18 @@ def show(report: Report) -> None:
         console.print(f"[green]nothing wrong[/] by the {len(judged)} rules that could be judged")
     for finding, fix in report.findings:
         colour = {"critical": "red", "warning": "yellow"}.get(finding.severity, "cyan")
-        console.print(f"[bold {colour}]{finding.severity}[/] {escape(finding.summary)}")
+        console.print(f"[bold {colour}]{finding.severity}[/] {_shown(finding.summary)}")
         for evidence in finding.evidence:
-            where = f"  [dim]{escape(evidence.note)}[/]" if evidence.note else ""
-            console.print(f"    {escape(evidence.name)} = {escape(str(evidence.value))}{where}")
-        console.print(f"    fix: {escape(fix)}\n")
+            where = f"  [dim]{_shown(evidence.note)}[/]" if evidence.note else ""
+            console.print(f"    {_shown(evidence.name)} = {_shown(str(evidence.value))}{where}")
+        console.print(f"    fix: {_shown(fix)}\n")
     for verdict in report.verdicts:
         if verdict.outcome == "cannot_tell":
             console.print(f"[dim]cannot tell {verdict.rule}: {', '.join(verdict.missing)}[/]")
+
+
+def _shown(text: str) -> str:
+    """Return text of a host as markup that shows just that."""
+    from rich.markup import escape
+
+    return escape(printable(text, keep="\n"))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent import capture, ib_show, once, targets
+from agent import capture, doctor, ib_show, once, targets
 from agent.ask_targets import Answer
 from agent.snapshot import Outcome
 from agent.terminal import plain
@@ -52,3 +52,9 @@ def test_a_name_that_looks_like_markup_is_printed_as_it_is(where, capsys, monkey
 
 def test_an_escape_of_the_terminal_does_nothing():
     assert plain("a\x1b[31mb\x07\nc").plain == "a\ufffd[31mb\ufffd\nc"
+
+
+def test_doctor_shows_what_a_host_is_called_and_does_nothing_of_it(capsys):
+    sight = doctor.Sight("sysfs", "blind", f"{ODD}\x1b[31m", "modprobe")
+    doctor.show(doctor.Report("h", (), (sight,), (), ()))
+    assert f"{ODD}\ufffd[31m" in capsys.readouterr().out
