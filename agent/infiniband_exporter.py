@@ -61,21 +61,20 @@ def families(outcomes: Iterable[Outcome]) -> Iterator[Family]:
     fastest: dict[tuple[str, str], float] = {}
     facts = [outcome.facts for outcome in outcomes if outcome.facts is not None]
     known = _attributes(facts)
-    for outcome in outcomes:
-        for reading in outcome.readings:
-            entity = reading.entity
-            if not isinstance(entity, (Port, Interface)):
+    for reading in (reading for outcome in outcomes for reading in outcome.readings):
+        entity = reading.entity
+        if not isinstance(entity, (Port, Interface)):
+            continue
+        kind, labels = _kind(entity), _labels(entity, known)
+        for column, value in reading.values.items():
+            suffix = NAMES.get(column.metric)
+            if suffix is None or column.via != "mad":
                 continue
-            kind, labels = _kind(entity), _labels(entity, known)
-            for column, value in reading.values.items():
-                suffix = NAMES.get(column.metric)
-                if suffix is None or column.via != "mad":
-                    continue
-                number = float(column.to_unit(value))
-                _add(made, f"infiniband_{kind}_{suffix}", column.kind, labels, number)
-                if suffix == "port_rate_bytes_per_second":
-                    key = (kind, labels["guid"])
-                    fastest[key] = max(fastest.get(key, 0.0), number)
+            number = float(column.to_unit(value))
+            _add(made, f"infiniband_{kind}_{suffix}", column.kind, labels, number)
+            if column.metric == rdma.RATE.name:
+                key = (kind, labels["guid"])
+                fastest[key] = max(fastest.get(key, 0.0), number)
     for (kind, guid), number in fastest.items():
         _add(made, f"infiniband_{kind}_rate_bytes_per_second", "gauge", {"guid": guid}, number)
     for one in facts:
