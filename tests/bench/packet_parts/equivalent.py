@@ -2,22 +2,17 @@
 
 _FLAG = "a flag: every use asks whether it is 0"
 _BYTE = "a byte takes at least 1 ps, or the word is -1: it is never 0"
-_DONE = "close_slot looks again: it does not close a QP that is not done or has packets alive"
-_PICOSECOND = "no such time is 1 ps"
-_RESERVE = "at the reserve itself nothing is taken from the pool or given back"
+_PICOSECOND = "a pause of 1 ps would be renewed at once for ever: no run with one ends"
 _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
 _SAME = "both sides lead to the same time"
 _QUEUE = "it is -1 or the control queue, 8"
-_LONG_AGO = "both are longer ago than any interval that can be simulated"
+_LONG_AGO = "both are longer ago than the 17.6 s that a run may last"
 _AHEAD = "only whether memory is fetched ahead"
 _CURSOR = "a path is never at word 0 or 1: those are of the header"
 
 EQUIVALENT: dict[str, str] = {
     "egress: if per_byte < 0:: 0 -> 1": _BYTE,
     "egress: if per_byte < 0:: Lt -> LtE: per_byte < 0": _BYTE,
-    "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: 0 -> 1 (2)": _DONE,
-    "engine: if s[RECYCLE] != 0 and (done or s[qp + QP_ALIVE] == 0):: Eq -> NotEq: "
-    "s[qp + QP_ALIVE] == 0": _DONE,
     "engine: if s[row + PORT_TROUBLE] & STORMED != 0:: 0 -> 1": (
         "flush drops nothing in a port whose queues are not being dropped"
     ),
@@ -29,8 +24,9 @@ EQUIVALENT: dict[str, str] = {
     "pause: if time < event_time(s, entity):: Lt -> LtE: time < event_time(s, entity)": (
         "the event is set to the time that it has"
     ),
-    "pause: if total > reserved:: Gt -> GtE: total > reserved": _RESERVE,
-    "pause: if held > reserved:: Gt -> GtE: held > reserved": _RESERVE,
+    "pause: if held > reserved:: Gt -> GtE: held > reserved": (
+        "a group that holds just its reserve gives nothing back to the pool"
+    ),
     "posting: if gates != 0:: 0 -> 1": _EMPTY,
     "posting: if successors == 0:: 0 -> 1": _EMPTY,
     "egress: send_control(s, port, CREDIT, (group - port - PORT_GROUPS) // GROUP_WORDS, 0, "
@@ -46,7 +42,7 @@ EQUIVALENT: dict[str, str] = {
     "reaction: if time < s[qp + QP_TIMER_AT]:: Lt -> LtE: time < s[qp + QP_TIMER_AT]": _SAME,
     "reaction: if left > 0 and rate > before:: Gt -> GtE: left > 0": _SAME,
     "reaction: if left > 0 and rate > before:: Gt -> GtE: rate > before": _SAME,
-    "reaction: if period > 0:: Gt -> GtE: period > 0": ("a division by 0 gives 0 steps"),
+    "reaction: if period > 0:: Gt -> GtE: period > 0": ("compiled code divides by 0 to 0 steps"),
     "receiver: if s[port + PORT_PAUSE_PS] == 0 or empty_at < s[group + GROUP_REFRESH]:: 0 -> 1": (
         "without quanta the refresh is NEVER, later than any time"
     ),
@@ -70,7 +66,9 @@ EQUIVALENT: dict[str, str] = {
     "sender: if psn > s[qp + QP_NEXT_PSN]:  # acknowledged while going back: no need to send "
     "it again: Gt -> GtE: psn > s[qp + QP_NEXT_PSN]": ("the cursor is there already"),
     "sender: return s[qp + QP_UNACKED] >= s[qp + QP_END]: GtE -> Gt: s[qp + QP_UNACKED] >= "
-    "s[qp + QP_END]": _DONE,
+    "s[qp + QP_END]": (
+        "a slot is not closed while packets are alive, and with none it is looked at anyway"
+    ),
     "sender: if received < s[qp + QP_UNACKED]:: Lt -> LtE: received < s[qp + QP_UNACKED]": (
         "a packet that arrived is never the first one missing"
     ),
@@ -121,9 +119,6 @@ EQUIVALENT: dict[str, str] = {
     "hashing: key = np.zeros(32, dtype=np.int64): 32 -> 33": "room to work in",
     "hashing: hops = -1: 1 -> 2": "every use asks whether it is below 0",
     "hashing: if count > 1:: Gt -> GtE: count > 1": "the remainder of a division by 1 is 0",
-    "engine: while begin <= index < end:: Lt -> LtE: begin <= index < end": (
-        "the region behind has all packets of that time already, and common events are later"
-    ),
     "engine: for index in range(1, s[REGION_COUNT] + 1):: 1 -> 2 (2)": (
         "the word behind the last root is NEVER or a branch of the first"
     ),

@@ -137,6 +137,14 @@ def test_an_alpha_of_zero_leaves_the_reserve_and_the_headroom_whatever_the_stati
     assert not sim.call(take, switch, group, 1, NOW)
 
 
+def test_a_group_has_its_reserve_when_static_thresholds_gave_away_more_than_the_pool():
+    for more, headroom in ((0, 0), (1, 3001)):
+        sim, switch, _, group = filled(1.0, 3000)
+        sim.poke(switch + at.SWITCH_USED, sim.word(switch + at.SWITCH_POOL) + 1000)
+        assert sim.call(take, switch, group, 3000 + more, NOW)
+        assert sim.word(group + at.GROUP_HEADROOM_USED) == headroom
+
+
 def test_a_group_back_at_its_reserve_resumes_whatever_its_offset():
     for left, resumed in ((1, 0), (0, 1)):
         sim, switch, _, group = filled(1.0, 3000, xoff=1000, xon_offset_bytes=9000)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from collectors.model.dcqcn import DcqcnParameters
+from collectors.model.ecn import EcnThresholds
 from simlab.packet import layout as at
 from simlab.packet.egress import marked
 from simlab.packet.engine import lost, run
@@ -13,14 +14,16 @@ from simlab.packet.events import random
 from simlab.packet.parameters import (
     Balancing,
     CongestionControl,
+    EcnAt,
     Form,
     HostModel,
     Model,
     Spread,
+    SwitchModel,
     Transport,
 )
 from simlab.packet.reaction import notified, pacing_gap
-from simlab.packet.results import port_table, qp_rows, qp_table
+from simlab.packet.results import port_table, qp_rows, qp_table, qp_total
 from simlab.packet.simulation import Simulation
 from simlab.packet.switching import flowlet_entry
 from simlab.packet.topology import leaf_spine, star
@@ -174,3 +177,17 @@ def test_only_a_qp_with_a_window_or_selective_repeat_is_looked_at_closely(change
 def test_on_a_clock_of_1_ns_a_gap_has_no_remainder():
     sim = Simulation(star(2), replace(MODEL, truncate_ns=True), one_flow())
     assert qp_rows(sim)[:, [at.QP_GAP, at.QP_GAP_REST]].tolist() == [[83_000, 0]]
+
+
+def test_a_slot_is_free_when_a_cnp_behind_the_last_acknowledgement_has_arrived():
+    ecn = (EcnAt(rate_bps=100e9, thresholds=EcnThresholds(0, 0, 1.0)),)
+    switch = SwitchModel(ecn=ecn, ecn_at_enqueue=True)
+    wire = replace(WIRE, cnp_priority=0)  # below the ACK's
+    control = CongestionControl(dcqcn=DcqcnParameters(cnp_interval_s=0.0))
+    model = Model(transport=wire, congestion=control, switch=switch)
+    flows = [Flow(src=0, dst=1, size_bytes=1000, start_s=i * 20e-6) for i in range(3)]
+    sim = Simulation(star(2), model, traffic_of_flows(flows))
+    assert sim.run(1e-3)
+    assert qp_total(sim, "cnp_handled") == 3
+    assert qp_rows(sim)[:, at.QP_ACTIVE].tolist() == [0, 0, 0]
+    assert (qp_rows(sim)[:, at.QP_PORT] > 0).tolist() == [True, False, False]

@@ -43,14 +43,18 @@ def test_a_run_has_the_events_of_its_last_picosecond_and_none_later():
     assert sim.events == 3
 
 
-def on_the_grid(pieces: list[float]) -> list[tuple[int, dict[str, list[int]]]]:
+def on_the_grid(
+    pieces: list[float], fabric: Topology = LEAVES, period: float = 40e-9
+) -> list[tuple[int, dict[str, list[int]]]]:
     """Run an incast in pieces; samples and a late start fall on the times of arrivals."""
-    flows = [Flow(src=host, dst=0, size_bytes=90_000) for host in range(1, 16)]
-    flows += [Flow(src=5, dst=14, size_bytes=9000, start_s=4e-6 - PS)]
-    flows += [Flow(src=6, dst=14, size_bytes=9000, start_s=4.8e-6)]
-    sim = Simulation(LEAVES, MODEL, traffic_of_flows(flows, reuse=False))
-    uplinks = [p for p in range(2 * len(LEAVES.cables)) if LEAVES.end(p) in (16, 20, 21)]
-    sim.watch([(port, 3) for port in uplinks], 40e-9, 40e-6)
+    hosts = len(fabric.hosts)
+    flows = [Flow(src=host, dst=0, size_bytes=90_000) for host in range(1, hosts)]
+    flows += [Flow(src=5, dst=hosts - 2, size_bytes=9000, start_s=4e-6 - PS)]
+    flows += [Flow(src=6, dst=hosts - 2, size_bytes=9000, start_s=4.8e-6)]
+    sim = Simulation(fabric, MODEL, traffic_of_flows(flows, reuse=False))
+    switches = (hosts, *(node for node in fabric.switches if fabric.tier[node] == 2))
+    uplinks = [p for p in range(2 * len(fabric.cables)) if fabric.end(p) in switches]
+    sim.watch([(port, 3) for port in uplinks], period, 40e-6)
     seen = []
     for until in pieces:
         sim.run(until)
@@ -63,6 +67,32 @@ def test_samples_and_starts_at_the_time_of_an_arrival_come_in_the_same_order(apa
     whole = on_the_grid(pieces)
     apart()
     assert on_the_grid(pieces) == whole
+
+
+def test_a_run_that_ends_before_a_sample_leaves_the_arrivals_at_its_time_undone(apart):
+    """Data is at a spine every 80 ns, which is when samples are, and an ACK 16 ns later."""
+
+    def events() -> list[int]:
+        sim = Simulation(LEAVES, MODEL, incast([0], 4, 90_000))
+        sim.watch([(0, 3)], 80e-9, 20e-6)
+        counts = []
+        for step in range(90, 100):
+            sim.run(step * 80e-9 - PS)
+            counts.append(sim.events)
+        return counts
+
+    whole = events()
+    apart()
+    assert events() == whole
+
+
+def test_no_region_takes_a_sample_before_the_others_are_there(apart):
+    """With four regions the words behind their rows are those of a port, with a packet on it."""
+    fabric = leaf_spine(3, 2, 4)
+    whole = on_the_grid([20e-6], fabric, 1.5e-6)
+    apart()
+    assert regions.divide(fabric, MODEL, incast([1], 0, 900)).count == 4
+    assert on_the_grid([20e-6], fabric, 1.5e-6) == whole
 
 
 def test_two_switches_are_two_regions(apart):
