@@ -20,7 +20,6 @@ from simlab.packet.parameters import (
     Model,
     Spread,
     SwitchModel,
-    Transport,
 )
 from simlab.packet.reaction import notified, pacing_gap
 from simlab.packet.results import port_table, qp_rows, qp_table, qp_total
@@ -28,15 +27,9 @@ from simlab.packet.simulation import Simulation
 from simlab.packet.switching import flowlet_entry
 from simlab.packet.topology import leaf_spine, star
 from simlab.packet.workloads import Flow, traffic_of_flows
+from tests.simlab.packet.bare import MODEL, WIRE, alone
 
-WIRE = Transport(payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=64, rto_s=0.0)
-MODEL = Model(transport=WIRE, congestion=CongestionControl(form=Form.OFF))
 M1, M2 = 2147483563, 2147483399  # the moduli of L'Ecuyer's two generators
-
-
-def one_flow(packets: int = 1):
-    flow = Flow(src=0, dst=1, size_bytes=1000 * packets)
-    return traffic_of_flows([flow], reuse=False)
 
 
 def words(**values: int):
@@ -90,7 +83,7 @@ def test_a_draw_as_large_as_the_error_rate_still_loses(drawn, gone):
 @pytest.mark.parametrize(("drawn", "uplink"), [(1431655709, 2), (1431655708, 1), (1, 0)])
 def test_a_draw_gives_every_uplink_its_whole_third(spread, drawn, uplink):
     fabric = leaf_spine(2, 3, 1)
-    sim = Simulation(fabric, replace(MODEL, balancing=Balancing(spread=spread)), one_flow())
+    sim = Simulation(fabric, replace(MODEL, balancing=Balancing(spread=spread)), alone())
     for name, value in states_before(drawn).items():
         sim.poke(getattr(at, name), value)
     sim.run(2e-6)
@@ -126,7 +119,7 @@ def test_the_rest_of_a_pacing_gap_is_carried_until_it_is_a_picosecond():
 def test_a_first_cnp_sets_its_rate_and_the_cut_ends_the_shortest_window():
     dcqcn = DcqcnParameters(first_cnp_rate_bps=1.0, cut_window_s=1e-12)
     control = CongestionControl(form=Form.FIRMWARE, dcqcn=dcqcn)
-    sim = Simulation(star(2), replace(MODEL, congestion=control), one_flow())
+    sim = Simulation(star(2), replace(MODEL, congestion=control), alone())
     qp = sim.state.qps
     notified(sim.s, sim.f, qp, 0)
     assert qp_table(sim)["rate_bps"].tolist() == [1]
@@ -134,14 +127,14 @@ def test_a_first_cnp_sets_its_rate_and_the_cut_ends_the_shortest_window():
 
 
 def test_a_call_of_the_engine_processes_as_many_events_as_it_may():
-    sim = Simulation(star(2), MODEL, one_flow(10))
+    sim = Simulation(star(2), MODEL, alone(10))
     for calls in (1, 2):
         assert run(sim.s, sim.f, sim.trace, 10**9, 3) == at.PAUSED_FOR_BUDGET
         assert sim.events == 3 * calls
 
 
 def test_the_engine_asks_for_memory_when_a_packet_is_beyond_the_limit():
-    sim = Simulation(star(2), MODEL, one_flow())
+    sim = Simulation(star(2), MODEL, alone())
     full = sim.word(at.PACKET_BRK)
     sim.poke(at.PACKET_LIMIT, full)
     assert run(sim.s, sim.f, sim.trace, 10**9, 1) == at.PAUSED_FOR_BUDGET
@@ -151,7 +144,7 @@ def test_the_engine_asks_for_memory_when_a_packet_is_beyond_the_limit():
 
 def test_the_shortest_timeout_ends_a_qp_after_its_retries():
     wire = replace(WIRE, rto_s=1e-12, retry_limit=1)
-    sim = Simulation(star(2), replace(MODEL, transport=wire), one_flow())
+    sim = Simulation(star(2), replace(MODEL, transport=wire), alone())
     sim.run(1e-3)
     assert qp_table(sim)["timeouts"].tolist() == [2]
     assert qp_rows(sim)[0, at.QP_ERROR] == 1
@@ -159,7 +152,7 @@ def test_the_shortest_timeout_ends_a_qp_after_its_retries():
 
 def test_a_receiver_of_eight_terabits_resumes_what_it_paused():
     host = HostModel(slow={1: 8e12}, rx_xoff_bytes=500, rx_xon_bytes=0)
-    sim = Simulation(star(2), replace(MODEL, host=host), one_flow(20))
+    sim = Simulation(star(2), replace(MODEL, host=host), alone(20))
     assert sim.run(1e-3, stop_when_done=True)
     assert port_table(sim)["tx_pause"][2] > 0
 
@@ -170,12 +163,12 @@ def test_a_receiver_of_eight_terabits_resumes_what_it_paused():
 )
 def test_only_a_qp_with_a_window_or_selective_repeat_is_looked_at_closely(changes, careful):
     wire = replace(WIRE, **changes)
-    sim = Simulation(star(2), replace(MODEL, transport=wire), one_flow())
+    sim = Simulation(star(2), replace(MODEL, transport=wire), alone())
     assert qp_rows(sim)[:, at.QP_CAREFUL].tolist() == [careful]
 
 
 def test_on_a_clock_of_1_ns_a_gap_has_no_remainder():
-    sim = Simulation(star(2), replace(MODEL, truncate_ns=True), one_flow())
+    sim = Simulation(star(2), replace(MODEL, truncate_ns=True), alone())
     assert qp_rows(sim)[:, [at.QP_GAP, at.QP_GAP_REST]].tolist() == [[83_000, 0]]
 
 

@@ -20,7 +20,6 @@ from simlab.packet.parameters import (
     NicModel,
     Spread,
     SwitchModel,
-    Transport,
 )
 from simlab.packet.results import (
     flow_table,
@@ -37,16 +36,9 @@ from simlab.packet.simulation import Simulation
 from simlab.packet.topology import leaf_spine, star
 from simlab.packet.traffic import Connection, Message, Traffic
 from simlab.packet.workloads import Flow, incast, traffic_of_flows
+from tests.simlab.packet.bare import MODEL, SIZE, WIRE, alone
 
-SIZE = 1048
-WIRE = Transport(payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=64, rto_s=0.0)
-MODEL = Model(transport=WIRE, congestion=CongestionControl(form=Form.OFF))
 SLOWEST = 1.0  # bit/s: in a short run such a host takes in nothing
-
-
-def alone(packets: int = 1, priority: int = 3) -> Traffic:
-    flow = Flow(src=0, dst=1, size_bytes=1000 * packets, priority=priority)
-    return traffic_of_flows([flow], reuse=False)
 
 
 def buffered(packets: int, **host) -> Simulation:

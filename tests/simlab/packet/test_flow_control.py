@@ -16,7 +16,6 @@ from simlab.packet.parameters import (
     InfinibandLink,
     Model,
     SwitchModel,
-    Transport,
 )
 from simlab.packet.results import (
     group_words,
@@ -31,9 +30,7 @@ from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, star
 from simlab.packet.traffic import Connection, Message, Traffic
 from simlab.packet.workloads import Flow, incast, on_priority, traffic_of_flows
-
-WIRE = Transport(payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=64, rto_s=0.0)
-OFF = CongestionControl(form=Form.OFF)
+from tests.simlab.packet.bare import OFF, WIRE
 
 
 def model(**switch) -> Model:

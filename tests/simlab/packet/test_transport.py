@@ -19,20 +19,17 @@ from simlab.packet.parameters import (
     Model,
     Spread,
     SwitchModel,
-    Transport,
 )
 from simlab.packet.results import flow_table, port_table, qp_rows, qp_table, qp_total, summary
 from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, leaf_spine, star
 from simlab.packet.traffic import Traffic
 from simlab.packet.workloads import Flow, incast, permutation, traffic_of_flows
+from tests.simlab.packet import bare
+from tests.simlab.packet.bare import OFF
 
-WIRE = Transport(
-    payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=64, rto_s=100e-6,
-    nak_interval_s=20e-6,
-)  # fmt: skip
-OFF = CongestionControl(form=Form.OFF)
-MODEL = Model(transport=WIRE, congestion=OFF)
+WIRE = replace(bare.WIRE, rto_s=100e-6, nak_interval_s=20e-6)
+MODEL = replace(bare.MODEL, transport=WIRE)
 BIG = SwitchModel(buffer_bytes=64 << 20)
 
 

@@ -1,0 +1,150 @@
+"""The bounds of what can be set: the last value that is taken, and the first one that is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from collectors.model.errors import ConfigInvalid
+from simlab.packet import layout as at
+from simlab.packet.limits import check_model, check_topology, check_traffic
+from simlab.packet.parameters import HostModel, Model, SwitchModel, Transport
+from simlab.packet.topology import Cable, Topology, star
+from simlab.packet.traffic import Connection, Message, Traffic
+
+SMALL = Transport(payload_bytes=1, header_bytes=0)
+LARGEST = 2**16 - 1  # bytes of a frame, in 16 bits
+
+
+def refused(check, *arguments) -> bool:
+    try:
+        check(*arguments)
+    except ConfigInvalid:
+        return True
+    return False
+
+
+def outside(record: object, name: str, *values: float) -> list[float]:
+    """Return the values that a field of the model may not have."""
+    section = {Transport: "transport", SwitchModel: "switch", HostModel: "host"}[type(record)]
+    return [
+        value
+        for value in values
+        if refused(check_model, Model(**{section: replace(record, **{name: value})}))
+    ]
+
+
+@pytest.mark.parametrize("name", ["ack_bytes", "cnp_bytes", "control_bytes"])
+def test_a_control_frame_has_1_to_65535_bytes(name):
+    assert outside(SMALL, name, 0, 1, LARGEST, LARGEST + 1) == [0, LARGEST + 1]
+
+
+def test_a_data_frame_has_a_payload_and_65535_bytes_at_most():
+    assert outside(SMALL, "payload_bytes", 0, 1, LARGEST, LARGEST + 1) == [0, LARGEST + 1]
+    assert outside(SMALL, "header_bytes", -1, 0, LARGEST - 1, LARGEST) == [-1, LARGEST]
+
+
+def test_numbers_count_from_zero_and_some_from_one():
+    assert outside(SMALL, "ack_every", 0, 1, 10**9) == [0]
+    assert outside(SMALL, "window_packets", -1, 0) == [-1]
+    assert outside(SwitchModel(), "buffer_bytes", 0, 1) == [0]
+    assert outside(SwitchModel(), "alpha", -0.1, 0, 1e9, float("inf")) == [-0.1, float("inf")]
+    assert outside(HostModel(), "pause_s", -1e-9, 0.0) == [-1e-9]
+
+
+@pytest.mark.parametrize("name", ["cnp_priority", "ack_priority"])
+def test_a_priority_is_one_of_eight(name):
+    assert outside(SMALL, name, -1, 0, 7, 8) == [-1, 8]
+
+
+def test_priorities_in_lists_and_mappings_are_looked_at_too():
+    for name in ("lossless", "unmanaged", "strict"):
+        assert not refused(check_model, Model(switch=SwitchModel(**{name: (0, 7)})))
+        assert refused(check_model, Model(switch=SwitchModel(**{name: (3, 8)})))
+    for classes, wrong in (({7: 0}, False), ({8: 0}, True), ({0: 8}, True), ({0: 7}, False)):
+        assert refused(check_model, Model(switch=SwitchModel(classes=classes))) == wrong
+    for weights, wrong in (({7: 1}, False), ({7: 0}, True), ({8: 1}, True), ({-1: 1}, True)):
+        assert refused(check_model, Model(switch=SwitchModel(weights=weights))) == wrong
+
+
+def test_a_share_is_within_0_and_1():
+    cable = Cable(0, 1, 1e9, 1e-6)
+    for rate, wrong in ((0.0, False), (1.0, False), (1.01, True), (-0.01, True)):
+        made = Topology(2, (1,), (replace(cable, error_rate=rate),))
+        assert refused(check_topology, made) == wrong
+
+
+def test_what_is_out_of_bounds_is_named_with_its_bounds():
+    with pytest.raises(ConfigInvalid, match=r"ack_bytes.* 0 is out of bounds: 1 to 65535"):
+        check_model(Model(transport=replace(SMALL, ack_bytes=0)))
+    with pytest.raises(ConfigInvalid, match=r"ack_every.* 0 is out of bounds: at least 1"):
+        check_model(Model(transport=replace(SMALL, ack_every=0)))
+
+
+@pytest.mark.parametrize(
+    ("cables", "wrong"),
+    [
+        ([(0, 2), (1, 2)], False),
+        ([(0, 2), (1, 3)], True),  # no such node
+        ([(0, 2), (-1, 2)], True),
+        ([(0, 2), (1, 1)], True),  # both ends at one
+        ([(0, 2), (0, 1)], True),  # two hosts
+        ([(0, 2)], True),  # host 1 has none
+        ([(0, 2), (1, 2), (1, 2)], True),  # two
+    ],
+)
+def test_every_host_has_one_cable_to_a_switch(cables, wrong):
+    made = Topology(3, (2,), tuple(Cable(a, b, 1e9, 0.0) for a, b in cables))
+    assert refused(check_topology, made) == wrong
+    slow = replace(made, cables=tuple(replace(cable, rate_bps=0.5) for cable in made.cables))
+    assert refused(check_topology, slow)
+    assert refused(check_topology, star(2, rate_bps=1.0)) is False
+
+
+def one(**changes) -> Traffic:
+    message = {
+        name: changes.pop(name)
+        for name in ("size_bytes", "repeat", "start_s", "delay_s", "gate_delay_s")
+        if name in changes
+    }
+    connection = Connection(**{"src": 0, "dst": 1, **changes})
+    return Traffic((connection,), (Message(**{"connection": 0, "size_bytes": 1, **message}),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, False),
+        ({"dst": 2}, True),  # the switch
+        ({"src": 9}, True),
+        ({"dst": 0}, True),
+        ({"priority": 0}, False),
+        ({"priority": 7}, False),
+        ({"priority": 8}, True),
+        ({"priority": -1}, True),
+        ({"size_bytes": 0}, True),
+        ({"repeat": 0}, True),
+        ({"start_s": -1e-12}, True),
+        ({"delay_s": -1e-12}, True),
+        ({"gate_delay_s": -1e-12}, True),
+    ],
+)
+def test_a_message_goes_from_one_host_to_another(changes, wrong):
+    assert refused(check_traffic, star(2), one(**changes)) == wrong
+
+
+def test_traffic_without_a_message_is_refused():
+    assert refused(check_traffic, star(2), Traffic((Connection(src=0, dst=1),), ()))
+
+
+def test_as_many_queue_pairs_fit_as_there_are_numbers_for_their_events():
+    """Three events a directed port, two a queue pair, and two of the whole fabric."""
+    fabric = star(2)
+    most = (at.ENTITY_MASK - 3 * 4 - 2) // 2
+    message = (Message(connection=0, size_bytes=1),)
+    pair = Connection(src=0, dst=1)
+    assert not refused(check_traffic, fabric, Traffic((pair,) * most, message))
+    assert refused(check_traffic, fabric, Traffic((pair,) * (most + 1), message))
+    odd = Topology(4, (3,), (*star(3).cables,))
+    most = (at.ENTITY_MASK - 3 * 6 - 2) // 2
+    assert not refused(check_traffic, odd, Traffic((pair,) * most, message))
+    assert refused(check_traffic, odd, Traffic((pair,) * (most + 1), message))
