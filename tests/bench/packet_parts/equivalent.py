@@ -2,6 +2,8 @@
 
 _FLAG = "a flag: every use asks whether it is 0"
 _BYTE = "a byte takes at least 1 ps, or the word is -1: it is never 0"
+_DONE = "a slot is not closed while packets are alive, and with none it is looked at anyway"
+_SLOTS = "there is a slot for every flow"
 _PICOSECOND = "a pause of 1 ps would be renewed at once for ever: no run with one ends"
 _EMPTY = "word 0 of the state is 0: handle 0 is an empty list"
 _SAME = "both sides lead to the same time"
@@ -66,9 +68,9 @@ EQUIVALENT: dict[str, str] = {
     "sender: if psn > s[qp + QP_NEXT_PSN]:  # acknowledged while going back: no need to send "
     "it again: Gt -> GtE: psn > s[qp + QP_NEXT_PSN]": ("the cursor is there already"),
     "sender: return s[qp + QP_UNACKED] >= s[qp + QP_END]: GtE -> Gt: s[qp + QP_UNACKED] >= "
-    "s[qp + QP_END]": (
-        "a slot is not closed while packets are alive, and with none it is looked at anyway"
-    ),
+    "s[qp + QP_END]": _DONE,
+    "engine: done = False: False -> True": _DONE,
+    "slots: return False: False -> True": _SLOTS,
     "sender: if received < s[qp + QP_UNACKED]:: Lt -> LtE: received < s[qp + QP_UNACKED]": (
         "a packet that arrived is never the first one missing"
     ),
@@ -84,7 +86,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     "slots: if s[qp + QP_UNACKED] >= s[message + MSG_PACKETS] and s[qp + QP_NEXT_PSN] > 0:: "
     "Gt -> GtE: s[qp + QP_NEXT_PSN] > 0": ("what is acknowledged was sent"),
-    "slots: if qp == 0:: 0 -> 1": ("there is a slot for every flow"),
+    "slots: if qp == 0:: 0 -> 1": _SLOTS,
     "switching: if cursor >= 0:: 0 -> 1": _CURSOR,
     "switching: if cursor >= 0:: GtE -> Gt: cursor >= 0": _CURSOR,
     "switching: stormed = s[port + PORT_TROUBLE] & STORMED != 0: 0 -> 1": (
