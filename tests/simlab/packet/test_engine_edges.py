@@ -150,6 +150,16 @@ def test_the_shortest_timeout_ends_a_qp_after_its_retries():
     assert qp_rows(sim)[0, at.QP_ERROR] == 1
 
 
+def test_a_qp_that_gave_up_sends_nothing_when_acknowledgements_come_after_all():
+    """Twice five packets in flight, a timeout of a fourth of the way, one retry."""
+    wire = replace(WIRE, rto_s=1e-6, retry_limit=1, window_packets=5)
+    sim = Simulation(star(2), replace(MODEL, transport=wire), alone(100))
+    sim.run(1e-3)
+    assert qp_rows(sim)[0, at.QP_ERROR] == 1
+    assert qp_table(sim)["acked_packets"].tolist() == [5]
+    assert qp_table(sim)["tx_packets"].tolist() == [10]
+
+
 def test_a_receiver_of_eight_terabits_resumes_what_it_paused():
     host = HostModel(slow={1: 8e12}, rx_xoff_bytes=500, rx_xon_bytes=0)
     sim = Simulation(star(2), replace(MODEL, host=host), alone(20))
