@@ -15,10 +15,17 @@ _SCALES: Final = {
 }
 _PLAIN_BYTES: Final = 10_000  # MTUs and the like are known by their bytes
 _BARE: Final = ("", "id", "bool", "count")
+_COUNTED: Final = (
+    "packets", "frames", "events", "requests", "messages", "errors", "symbols", "blocks",
+)  # fmt: skip
+_CODEPOINTS: Final = ("not ECT", "ECT(1)", "ECT(0)", "CE")  # RFC 3168, section 5
 
 
 def quantity(number: float, unit: str, *, exact: bool = False) -> str:
-    """Return a number of a catalogue's unit for people; exact: all digits, else four."""
+    """Return a number of a catalogue's unit for people.
+
+    exact: all digits; else four, and of what is counted no more than two of a fraction.
+    """
     if math.isinf(number):
         return "never" if unit == "seconds" else "unlimited"
     if unit == "ratio":
@@ -28,7 +35,11 @@ def quantity(number: float, unit: str, *, exact: bool = False) -> str:
         return f"{_digits(100 * number, exact)}% of the time"
     if base != unit and base in _SCALES:
         return f"{quantity(number, base, exact=exact)}/s"
+    if unit == "ecn_codepoint" and number in range(len(_CODEPOINTS)):
+        return _CODEPOINTS[int(number)]
     scales = _SCALES.get(unit)
+    if scales is None and base in _COUNTED and not exact:
+        return f"{_counted(number)} {unit}"
     if scales is None:
         return _digits(number, exact) + ("" if unit in _BARE else f" {unit}")
     size = abs(number)
@@ -43,3 +54,8 @@ def _digits(number: float, exact: bool) -> str:
     if exact:
         return f"{number:,.12g}" if abs(number) < 1e12 else f"{number:,.0f}"
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def _counted(number: float) -> str:
+    """Return an average or a bound of things that come one at a time."""
+    return f"{number:,.0f}" if abs(number) >= 10 else f"{number:.2g}"

@@ -29,7 +29,7 @@ def _course(item: Effect) -> str:
     if item.unit == "ratio" and item.before == 1.0 < item.high:
         return f"×{item.low:.2f} to {item.high:.2f}"
     low, high = (quantity(number, item.unit) for number in (item.low, item.high))
-    after = low if low == high else f"{low} to {high}"
+    after = low if low == high else f"{_less_unit(low, high)} to {high}"
     if item.before is None:
         vague = item.unit == "ratio" and (item.low, item.high) == (0.0, 1.0)
         return "less; by how much is not known" if vague else after
@@ -37,6 +37,12 @@ def _course(item: Effect) -> str:
     if item.unit == "ratio" and item.low == 0.0 and 0.0 < item.before <= item.high:
         return f"{before} → less; by how much is not known"
     return f"{before}, unchanged" if before == low == high else f"{before} → {after}"
+
+
+def _less_unit(low: str, high: str) -> str:
+    """Return the lower end of an interval without the unit that its upper end names, too."""
+    number, _, unit = low.rpartition(" ")
+    return number if number and high.endswith(f" {unit}") else low
 
 
 def value(of: Value | float, unit: str, *, exact: bool = False) -> str:

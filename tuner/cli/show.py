@@ -165,7 +165,7 @@ def recommendations_table(recommendations: Sequence[Recommendation]) -> Table:
 
 
 def _change(part: Part, places: int) -> str:
-    now = "?" if part.current is None else value(part.current, part.unit)
+    now = "unknown" if part.current is None else value(part.current, part.unit)
     more = f" (at {places} places)" if places > 1 else ""
     return f"{part.knob}: {now} → {value(part.proposed, part.unit)}{more}"
 

@@ -49,7 +49,7 @@ HOST_SETTINGS: Final = (
     Named("cnp_priority", "", "Priority of the CNPs that the host sends."),
     Named("roce_dscp", "", "DSCP that the device gives to RoCE data."),
     Named("roce_priority", "", "Priority that the device gives to RoCE data."),
-    Named("roce_ecn_codepoint", "", "ECN codepoint of RoCE data: 1 or 2, 0 where not capable."),
+    Named("roce_ecn_codepoint", "ecn_codepoint", "Codepoint of RoCE data, 0: not capable."),
     # RDMA defaults
     Named("rdma_cm_tclass", "", "Traffic class of connections made through rdma_cm."),
     Named("rdma_cm_roce_mode", "", "RoCE version of connections made through rdma_cm."),

@@ -57,7 +57,7 @@ def test_room_comes_before_pauses_pauses_before_classes_marks_before_jobs():
     assert [step.number for step in device.steps] == [1, 2, 3, 4, 5]
     assert device.steps[0].why == ("it is so",)
     assert "reads 90 KB" in device.steps[0].check.reads_back
-    assert device.steps[0].check.watch == "pause time: 9 s → 0 s to 1 s"
+    assert device.steps[0].check.watch == "pause time: 9 s → 0 to 1 s"
 
 
 def test_two_values_for_one_knob_keep_the_more_urgent_and_name_the_other():

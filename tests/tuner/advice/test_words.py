@@ -34,6 +34,11 @@ from tuner.diagnosis.finding import Evidence
         (0.39, "seconds/s", "39% of the time"),
         (1.25e9, "bytes/s", "1.25 GB/s"),
         (17, "packets/s", "17 packets/s"),
+        (12.6, "packets", "13 packets"),
+        (2.454, "packets", "2.5 packets"),
+        (0.2454, "packets/s", "0.25 packets/s"),
+        (0, "ecn_codepoint", "not ECT"),
+        (2, "ecn_codepoint", "ECT(0)"),
     ],
 )
 def test_units_of_people(number, unit, text):
@@ -48,6 +53,13 @@ def test_what_undo_says_keeps_all_digits():
     assert undo.endswith("to 4 µs again")
     how, _ = filled(KNOBS["mtu_bytes"], "h1 eth0", 9000, 1500)
     assert "mtu 9000)" in how  # a command takes no unit
+
+
+def test_a_codepoint_has_its_name_for_people_and_its_number_for_commands():
+    how, undo = filled(KNOBS["roce_ecn_codepoint"], "h1", 2, 0)
+    assert "to 2 (ECT(0): " in how
+    assert undo.endswith("to not ECT again")
+    assert shown(None, "ecn_codepoint") == "unknown"
 
 
 def test_a_setting_seen_as_text_has_its_unit():
@@ -73,7 +85,9 @@ def test_shares_are_percent_and_factors_are_factors():
     assert predicted("ratio", 0.4, 0.0, 0.4) == "x: 40% → less; by how much is not known"
     assert predicted("ratio", None, 0.0, 1.0) == "x: less; by how much is not known"
     assert predicted("seconds", 0.01184, 0.01184, 0.01184) == "x: 11.84 ms, unchanged"
-    assert predicted("bps", None, 1e9, 2e9) == "x: 1 Gbit/s to 2 Gbit/s"
+    assert predicted("bps", None, 1e9, 2e9) == "x: 1 to 2 Gbit/s"
+    assert predicted("bps", None, 8e8, 2e9) == "x: 800 Mbit/s to 2 Gbit/s"
+    assert predicted("packets", 2.454, 0.0, 0.2454) == "x: 2.5 packets → 0 to 0.25 packets"
 
 
 def test_that_nothing_stays_nothing_is_no_prediction():

@@ -167,6 +167,7 @@ KNOBS: Final = (
     Knob(
         name="roce_ecn_codepoint",
         meaning="ECN bits that RDMA packets leave with: 0 not ECT, 1 or 2 ECT.",
+        unit="ecn_codepoint",
         on=("port",),
         choices=(0, 1, 2),
         homes=at(
@@ -177,8 +178,8 @@ KNOBS: Final = (
         disruption="none for running connections; new ones take the new value",
         agrees="ecn_enabled of the queues on the way",
         setting="roce_ecn_codepoint",
-        how="set the low two bits of the traffic class that jobs on {place} use to {value} "
-        "(traffic_class | 2; for NCCL NCCL_IB_TC, for rdma_cm default_roce_tos)",
+        how="set the low two bits of the traffic class that jobs on {place} use to {number} "
+        "({value}: traffic_class | 2; for NCCL NCCL_IB_TC, for rdma_cm default_roce_tos)",
         undo="set them to {current} again",
     ),
     Knob(

@@ -138,9 +138,9 @@ def _plain(value: Value) -> str:
 
 
 def shown(value: Value | None, unit: str = "") -> str:
-    """Return a value for people, all of its digits, `?` where it is not visible."""
+    """Return a value for people, all of its digits."""
     if value is None:
-        return "?"
+        return "unknown"
     if unit and isinstance(value, (int, float)) and not isinstance(value, bool):
         return quantity(value, unit, exact=True)
     return _plain(value)
