@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simlab.packet.config import Plan
-from simlab.packet.interventions import run_with_events
+from simlab.packet.interventions import Schedule
 from simlab.packet.simulation import Progress, Simulation
 from simlab.packet.telemetry import Telemetry
 from simlab.packet.telemetry_facts import fact_passes
@@ -39,7 +39,7 @@ def run_fabric(
     )
     sink: Sink = TunerSink(stream) if stream else RecordingSink(record or Path(wanted.name))
     packer = Packer(sink, telemetry.boot_id)
-    events = list(plan.events)
+    schedule = Schedule(plan.events)
     step = wanted.telemetry.interval_s
     values = passes = interrupted = 0
     agents: set[str] = set()
@@ -48,9 +48,7 @@ def run_fabric(
         for number in range(math.ceil(wanted.duration_s / step - 1e-9) + 1):
             until = min(number * step, wanted.duration_s)
             began = time.monotonic()
-            due = [event for event in events if event.at_s <= until]
-            events = [event for event in events if event.at_s > until]
-            run_with_events(sim, until, due)
+            schedule.run(sim, until)
             seen = list(telemetry.passes())
             agents |= {one.agent for one in seen}
             values += packer.send(seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -42,12 +42,15 @@ class Intervention:
     priority: int = 3
 
 
-def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
-    """Change the running fabric; return what must follow later. ConfigInvalid for no such thing."""
+def apply(sim: Simulation, event: Intervention) -> float | None:
+    """Change the running fabric; return when routing notices (s), if that is still to come.
+
+    ConfigInvalid for a cable or host that is not there, or a value that it cannot have.
+    """
     check(event)
     if event.what in (What.DRAIN, What.PAUSE_STORM):
         _host(sim, event)
-        return []
+        return None
     cable = event.cable
     if cable is None or not 0 <= cable < len(sim.topology.cables):
         raise ConfigInvalid("events", event.what.value, f"no cable {cable}")
@@ -56,12 +59,8 @@ def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
         for row in rows:
             sim.poke(row + at.PORT_TROUBLE, sim.word(row + at.PORT_TROUBLE) | at.LINK_DOWN)
         sim.dead.add(cable)
-        if event.value >= 0:
-            later = event.at_s + event.value
-            return [Intervention(at_s=later, what=What.LINK_DOWN, cable=cable, value=-2)]
-        if event.value == -2:
-            reroute(sim)
-    elif event.what is What.LINK_UP:
+        return event.at_s + event.value if event.value >= 0 else None
+    if event.what is What.LINK_UP:
         for row in rows:
             sim.poke(row + at.PORT_TROUBLE, sim.word(row + at.PORT_TROUBLE) & ~at.LINK_DOWN)
         sim.dead.discard(cable)
@@ -79,7 +78,7 @@ def apply(sim: Simulation, event: Intervention) -> list[Intervention]:
             trouble = sim.word(row + at.PORT_TROUBLE)
             sim.poke(row + at.PORT_TROUBLE, trouble | at.LINK_LOSSY)
             sim.poke(row + at.PORT_ERROR, round(event.value * at.RANDOM_RANGE))
-    return []
+    return None
 
 
 def check(event: Intervention) -> None:
@@ -158,20 +157,52 @@ def _point(sim: Simulation, connection: int, forward: int, back: int) -> None:
             sim.poke(qp + at.QP_ACK_PATH, back)
 
 
+class Schedule:
+    """Events that wait for their time, however a run is cut into steps.
+
+    The moment at which routing notices a dead cable waits here like an event, as None.
+    """
+
+    def __init__(self, events: Iterable[Intervention]) -> None:
+        self._waiting: list[tuple[float, Intervention | None]] = []
+        self._add((event.at_s, event) for event in events)
+
+    def _add(self, more: Iterable[tuple[float, Intervention | None]]) -> None:
+        self._waiting = sorted([*self._waiting, *more], key=lambda one: one[0])
+
+    def run(
+        self,
+        sim: Simulation,
+        until_s: float,
+        *,
+        stop_when_done: bool = False,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> bool:
+        """Run to `until_s`, applying events at their exact times; True if all messages are done.
+
+        What is left is applied in the next run. Raises as `apply` and `Simulation.run` do.
+        """
+        while self._waiting and self._waiting[0][0] <= until_s:
+            due_s, event = self._waiting[0]
+            done = sim.run(due_s, stop_when_done=stop_when_done, progress=progress)
+            if done and stop_when_done:
+                return True
+            del self._waiting[0]
+            if event is None:
+                reroute(sim)
+                continue
+            noticed_s = apply(sim, event)
+            if noticed_s is not None:
+                self._add([(noticed_s, None)])
+        return sim.run(until_s, stop_when_done=stop_when_done, progress=progress)
+
+
 def run_with_events(
     sim: Simulation,
     until_s: float,
-    events: list[Intervention],
+    events: Iterable[Intervention],
     *,
     stop_when_done: bool = False,
-    progress: Callable[[Progress], None] | None = None,
 ) -> bool:
-    """Run to `until_s`, applying the events at their exact times; True if all is done."""
-    waiting = sorted(events, key=lambda event: event.at_s)
-    while waiting and waiting[0].at_s <= until_s:
-        event = waiting.pop(0)
-        done = sim.run(event.at_s, stop_when_done=stop_when_done, progress=progress)
-        if done and stop_when_done:
-            return True
-        waiting = sorted([*waiting, *apply(sim, event)], key=lambda one: one.at_s)
-    return sim.run(until_s, stop_when_done=stop_when_done, progress=progress)
+    """Run to `until_s` at one go, applying the events at their exact times; True if all is done."""
+    return Schedule(events).run(sim, until_s, stop_when_done=stop_when_done)

@@ -9,7 +9,7 @@ import numpy as np
 
 from simlab.packet import layout as at
 from simlab.packet.config import Plan
-from simlab.packet.interventions import run_with_events
+from simlab.packet.interventions import Schedule
 from simlab.packet.plots import RATE_POINTS, Rates
 from simlab.packet.results import watermarks
 from simlab.packet.simulation import Progress, Simulation
@@ -51,7 +51,7 @@ def finish(plan: Plan, run: Run, progress: Callable[[Progress], None] | None = N
     """Run to the end of the plan. Ctrl-C ends it early with all results up to then."""
     sim = run.sim
     wanted = plan.config
-    events = list(plan.events)
+    schedule = Schedule(plan.events)
     steps = RATE_POINTS
 
     def tell(now: Progress) -> None:
@@ -61,11 +61,7 @@ def finish(plan: Plan, run: Run, progress: Callable[[Progress], None] | None = N
     try:
         for step in range(1, steps + 1):
             until = wanted.duration_s * step / steps
-            due = [event for event in events if event.at_s <= until]
-            events = [event for event in events if event.at_s > until]
-            done = run_with_events(
-                sim, until, due, stop_when_done=wanted.stop_when_done, progress=tell
-            )
+            done = schedule.run(sim, until, stop_when_done=wanted.stop_when_done, progress=tell)
             run.rates.note()
             tell(Progress(sim.now_s, wanted.duration_s, sim.events, sim.wall_s))
             if done and wanted.stop_when_done:

@@ -10,7 +10,7 @@ import numpy as np
 
 from collectors.model.facts import Facts, Setting
 from collectors.model.reading import Pass, Reading
-from simlab.packet.interventions import run_with_events
+from simlab.packet.interventions import Schedule
 from simlab.packet.simulation import Simulation
 from simlab.packet.telemetry import POLLER, AgentPass, Telemetry
 from simlab.packet.telemetry_facts import fact_passes
@@ -32,13 +32,11 @@ def passes(draw: Draw, *, start_ns: int = START_NS) -> Iterator[AgentPass]:
     telemetry = Telemetry(sim, start_ns=start_ns, switch_refresh_s=refresh)
     yield from _facts(draw, telemetry)
     counts = _Ticks(draw)
-    events = list(plan.events)
+    schedule = Schedule(plan.events)
     step = wanted.telemetry.interval_s
     for number in range(round(wanted.duration_s / step) + 1):
         until = number * step
-        due = [event for event in events if event.at_s <= until]
-        events = [event for event in events if event.at_s > until]
-        run_with_events(sim, until, due)
+        schedule.run(sim, until)
         yield from telemetry.passes()
         yield from counts.passes(telemetry, step if number else 0.0)
 

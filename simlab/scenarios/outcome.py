@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simlab.packet import layout as at
 from simlab.packet.build import PS
-from simlab.packet.interventions import run_with_events
+from simlab.packet.interventions import Schedule
 from simlab.packet.results import message_rows, port_table, qp_total
 from simlab.packet.simulation import Simulation
 from simlab.scenarios.draw import Draw
@@ -40,14 +40,12 @@ def outcome(draw: Draw, *, horizon_s: float | None = None, seed: int | None = No
     wanted = plan.config.seed if seed is None else seed
     sim = Simulation(plan.topology, plan.model, plan.traffic, seed=wanted)
     main = [i for i, m in enumerate(plan.traffic.messages) if m.label.startswith(MAIN_JOB)]
-    events = list(plan.events)
+    schedule = Schedule(plan.events)
     step = plan.config.duration_s / STEPS
     until = 0.0
     while until < longest:
         until = min(longest, until + step)
-        due = [event for event in events if event.at_s <= until]
-        events = [event for event in events if event.at_s > until]
-        over = run_with_events(sim, until, due, stop_when_done=True)
+        over = schedule.run(sim, until, stop_when_done=True)
         rows = message_rows(sim)[main]
         if over or (rows[:, at.MSG_RECEIVED] == rows[:, at.MSG_REPEAT]).all():
             break

@@ -12,7 +12,7 @@ from typing import Final
 from collectors.model.entities import Interface, Slot, Switch
 from collectors.model.reading import Reading
 from simlab.packet.config import Plan
-from simlab.packet.interventions import run_with_events
+from simlab.packet.interventions import Schedule
 from simlab.packet.simulation import Simulation
 from simlab.packet.telemetry import POLLER, Telemetry
 from simlab.switches.state import SwitchState, port_name
@@ -48,7 +48,7 @@ class PacketFeed:
         self.telemetry = Telemetry(self.sim, start_ns=time.time_ns(), switch_refresh_s=0.0)
         self.step_s = plan.config.telemetry.interval_s
         self._end_s = plan.config.duration_s
-        self._events = list(plan.events)
+        self._schedule = Schedule(plan.events)
         self._ports = {
             self.telemetry.names.interface(port): port
             for port in range(2 * len(plan.topology.cables))
@@ -74,9 +74,7 @@ class PacketFeed:
         """Simulate so much more, to the end of the plan at most, and show what was counted."""
         until = min(self.sim.now_s + seconds, self._end_s)
         passed = until - self.sim.now_s
-        due = [event for event in self._events if event.at_s <= until]
-        self._events = [event for event in self._events if event.at_s > until]
-        run_with_events(self.sim, until, due)
+        self._schedule.run(self.sim, until)
         for state in self.states.values():
             state.up_ticks = (state.up_ticks + round(passed * 100)) % 2**32
         self._show()

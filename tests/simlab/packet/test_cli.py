@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from collectors.model.dcqcn import NVIDIA_FIRMWARE
 from collectors.model.errors import ConfigInvalid
 from simlab.cli import app
-from simlab.packet import running
 from simlab.packet.config import load_config, plan_of
+from simlab.packet.interventions import Schedule
 from simlab.packet.parameters import Form, Model, Spread
 from simlab.packet.simulation import Simulation
 from simlab.packet.sweep import Point, grid, run_point, sweep
@@ -154,8 +154,8 @@ def test_ctrl_c_gives_what_there_is(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return step(*_arguments, **_options)
 
-    step = running.run_with_events
-    monkeypatch.setattr(running, "run_with_events", interrupt)
+    step = Schedule.run
+    monkeypatch.setattr(Schedule, "run", interrupt)
     out = tmp_path / "out"
     done = call("packet", "run", write(tmp_path, stop_when_done=False), "--out", out)
     assert done.exit_code == 3

@@ -8,7 +8,15 @@ import pytest
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
-from simlab.packet.interventions import Intervention, What, apply, check, reroute, run_with_events
+from simlab.packet.interventions import (
+    Intervention,
+    Schedule,
+    What,
+    apply,
+    check,
+    reroute,
+    run_with_events,
+)
 from simlab.packet.overrides import changed
 from simlab.packet.parameters import Model, NicModel, SwitchModel
 from simlab.packet.results import flow_table, paused_ps, port_rows, port_table
@@ -56,7 +64,7 @@ def test_cables_and_hosts_are_those_of_the_fabric():
     for host in (2, None):
         with pytest.raises(ConfigInvalid, match=f"no host {host}"):
             apply(sim, Intervention(at_s=0.0, what=What.DRAIN, host=host))
-    assert apply(sim, Intervention(at_s=0.0, what=What.LINK_UP, cable=1)) == []
+    assert apply(sim, Intervention(at_s=0.0, what=What.LINK_UP, cable=1)) is None
 
 
 def paths(sim: Simulation) -> list[int]:
@@ -68,13 +76,25 @@ def test_routing_avoids_a_dead_cable_at_once_later_or_never(after):
     sim = Simulation(leaf_spine(2, 2, 4), MODEL, permutation(range(8), 1000, shift=4))
     cable = paths(sim)[0] // 2
     down = Intervention(at_s=1e-6, what=What.LINK_DOWN, cable=cable, value=after)
-    run_with_events(sim, 1e-6, [down])
+    schedule = Schedule([down])
+    schedule.run(sim, 1e-6)
     assert port_rows(sim)[2 * cable, at.PORT_TROUBLE] == at.LINK_DOWN
     assert (paths(sim)[0] // 2 == cable) == (after != 0.0)
-    run_with_events(sim, 1e-6 + 5e-6 - 1e-12, apply(sim, down))
+    schedule.run(sim, 1e-6 + 5e-6 - 1e-12)
     assert (paths(sim)[0] // 2 == cable) == (after != 0.0)
-    run_with_events(sim, 1e-6 + 5e-6, apply(sim, down))
+    schedule.run(sim, 1e-6 + 5e-6)
     assert (paths(sim)[0] // 2 == cable) == (after < 0)
+
+
+def test_a_cable_that_is_back_before_routing_notices_stays_up():
+    sim = Simulation(leaf_spine(2, 2, 4), MODEL, permutation(range(8), 1000, shift=4))
+    before = paths(sim)
+    cable = before[0] // 2
+    down = Intervention(at_s=1e-6, what=What.LINK_DOWN, cable=cable, value=5e-6)
+    up = Intervention(at_s=3e-6, what=What.LINK_UP, cable=cable)
+    run_with_events(sim, 10e-6, [down, up])
+    assert port_rows(sim)[2 * cable, at.PORT_TROUBLE] == 0
+    assert paths(sim) == before
 
 
 def test_an_event_at_the_end_of_a_run_happens():
