@@ -17,7 +17,7 @@ from agent.config import Config
 from agent.one_host import OneHost
 from agent.schedule import read_clock, reason_of
 from agent.sources import Job, host_context, read_rdma_devices
-from collectors.codec.netlink import NETLINK_RDMA, parse_messages
+from collectors.codec.netlink import NETLINK_RDMA, parse_replies
 from collectors.codec.rdma_netlink import pack_get_system, parse_netns_exclusive
 from collectors.host.context import HostContext, NetlinkSocket
 from collectors.model.entities import display, parse_entity
@@ -167,8 +167,7 @@ def _namespaces(open_netlink: Callable[[int], NetlinkSocket]) -> list[Sight]:
     try:
         with contextlib.closing(open_netlink(NETLINK_RDMA)) as socket:
             answers = socket.request(pack_get_system())
-        told = (message for data in answers for message in parse_messages(data))
-        exclusive = any(parse_netns_exclusive(message) for message in told)
+        exclusive = any(parse_replies(answers, parse_netns_exclusive))
     except FabricError as error:
         fix = "modprobe ib_core; in a container use the host's network namespace"
         return [Sight("RDMA netlink", "blind", str(error), fix)]

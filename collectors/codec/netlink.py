@@ -8,10 +8,13 @@ and not on others.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from collectors.model.errors import Malformed
+
+T = TypeVar("T")
 
 HEADER = struct.Struct("=IHHII")
 ATTRIBUTE = struct.Struct("=HH")
@@ -74,6 +77,18 @@ def parse_messages(data: bytes) -> Iterator[Message]:
             )
         yield Message(kind, flags, sequence, bytes(data[offset + HEADER.size : offset + length]))
         offset += _align(length)
+
+
+def parse_replies(datagrams: Iterable[bytes], parse: Callable[[Message], T | None]) -> Iterator[T]:
+    """Return what `parse` finds in the messages of datagrams; None is a message that is not its.
+
+    Raises Malformed where a length does not fit, and what `parse` does.
+    """
+    for data in datagrams:
+        for message in parse_messages(data):
+            found = parse(message)
+            if found is not None:
+                yield found
 
 
 def pack_message(kind: int, flags: int, payload: bytes, sequence: int = 0) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from collectors.codec import dcb as codec
-from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
+from collectors.codec.netlink import NETLINK_ROUTE, parse_replies
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
@@ -108,8 +108,8 @@ class DcbCollector:
                 gaps.add(netdev, "dcb", "EOPNOTSUPP", "the driver has no DCB")
                 continue
             try:
-                dcb = self._dcb(name)
-                mode = self._dcbx(name)
+                dcb = _ask_dcb(self._socket, name)
+                mode = _ask_dcbx(self._socket, name)
             except NotSupported as error:
                 gaps.add(netdev, "dcb", "EOPNOTSUPP", error.why)
                 self._backoff.failed(name, "EOPNOTSUPP", now_ns)
@@ -135,25 +135,17 @@ class DcbCollector:
             self._socket.close()
             self._socket = None
 
-    def _dcb(self, netdev: str) -> codec.Dcb | None:
-        if self._socket is not None:
-            for data in self._socket.request(codec.pack_get(codec.CMD_IEEE_GET, netdev)):
-                for message in parse_messages(data):
-                    dcb = codec.parse_dcb(message)
-                    if dcb is not None:
-                        return dcb
-        return None
 
-    def _dcbx(self, netdev: str) -> int | None:
-        if self._socket is not None:
-            try:
-                for data in self._socket.request(codec.pack_get(codec.CMD_GDCBX, netdev)):
-                    for message in parse_messages(data):
-                        mode = codec.parse_dcbx(message)
-                        if mode is not None:
-                            return mode
-            except NotSupported:  # a driver may have DCB without a DCBX mode
-                return None
+def _ask_dcb(socket: NetlinkSocket, netdev: str) -> codec.Dcb | None:
+    replies = socket.request(codec.pack_get(codec.CMD_IEEE_GET, netdev))
+    return next(parse_replies(replies, codec.parse_dcb), None)
+
+
+def _ask_dcbx(socket: NetlinkSocket, netdev: str) -> int | None:
+    try:
+        replies = socket.request(codec.pack_get(codec.CMD_GDCBX, netdev))
+        return next(parse_replies(replies, codec.parse_dcbx), None)
+    except NotSupported:  # a driver may have DCB without a DCBX mode
         return None
 
 

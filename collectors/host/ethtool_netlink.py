@@ -8,12 +8,13 @@ are facts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, TypeVar
 
 from collectors.codec import ethtool as codec
 from collectors.codec import optics
 from collectors.codec.genetlink import pack_get_family, parse_family
-from collectors.codec.netlink import NETLINK_GENERIC, Message, parse_messages
+from collectors.codec.netlink import NETLINK_GENERIC, Message, parse_replies
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
@@ -104,11 +105,9 @@ class _Session:
             return []
         self._socket = self._context.open_netlink(NETLINK_GENERIC)
         try:
-            found = [
-                parse_family(message, codec.FAMILY)
-                for message in self._messages(pack_get_family(codec.FAMILY))
-            ]
-            self._family = next((number for number in found if number is not None), 0)
+            replies = self._socket.request(pack_get_family(codec.FAMILY))
+            parse = partial(parse_family, name=codec.FAMILY)
+            self._family = next(parse_replies(replies, parse), 0)
             if not self._family:
                 raise Unavailable(self._netdev.name, "find ethtool family", "not in the reply")
             return [
@@ -121,20 +120,12 @@ class _Session:
         finally:
             self._socket.close()
 
-    def _messages(self, request: bytes) -> Iterator[Message]:
-        if self._socket is not None:
-            for data in self._socket.request(request):
-                yield from parse_messages(data)
-
     def _ask(self, what: str, request: bytes, parse: Callable[[Message], T | None]) -> T | None:
         key = f"{self._netdev.name} {what}"
-        if self._backoff.held(key, self.when.mono_ns):
+        if self._socket is None or self._backoff.held(key, self.when.mono_ns):
             return None
         try:
-            for message in self._messages(request):
-                reply = parse(message)
-                if reply is not None:
-                    return reply
+            return next(parse_replies(self._socket.request(request), parse), None)
         except NotSupported:  # a driver without this group is no gap
             self._backoff.failed(key, "EOPNOTSUPP", self.when.mono_ns)
         except FabricError as error:

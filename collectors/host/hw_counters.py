@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collectors.codec.netlink import NETLINK_RDMA, parse_messages
+from collectors.codec.netlink import NETLINK_RDMA, parse_messages, parse_replies
 from collectors.codec.rdma_layout import CounterLayout, counter_layout
 from collectors.codec.rdma_netlink import (
     pack_get_counters,
@@ -97,12 +97,8 @@ class HwCounterCollector:
         try:
             if self._socket is None:
                 self._socket = self._context.open_netlink(NETLINK_RDMA)
-            found = {}
-            for data in self._socket.request(pack_get_devices()):
-                for message in parse_messages(data):
-                    info = parse_device(message)
-                    if info is not None:
-                        found[info.name] = info.index
+            infos = parse_replies(self._socket.request(pack_get_devices()), parse_device)
+            found = {info.name: info.index for info in infos}
         except FabricError as error:
             gaps.add(self._context.host, "netlink", type(error).__name__, str(error))
             self._no_netlink_since = now_ns

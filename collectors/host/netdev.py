@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
+from collectors.codec.netlink import NETLINK_ROUTE, parse_replies
 from collectors.codec.rtnetlink import pack_get_addresses, parse_address
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.inventory import RDMA_DRIVERS, Inventory
@@ -143,11 +143,8 @@ class NetdevCollector:
         try:
             if self._socket is None:
                 self._socket = self._context.open_netlink(NETLINK_ROUTE)
-            for data in self._socket.request(pack_get_addresses()):
-                for message in parse_messages(data):
-                    entry = parse_address(message)
-                    if entry is not None:
-                        found.setdefault(entry.netdev, []).append(f"{entry.address}/{entry.prefix}")
+            for entry in parse_replies(self._socket.request(pack_get_addresses()), parse_address):
+                found.setdefault(entry.netdev, []).append(f"{entry.address}/{entry.prefix}")
         except FabricError as error:
             gaps.add(self._context.host, "RTM_GETADDR", type(error).__name__, str(error))
             self.close()

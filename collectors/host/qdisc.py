@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from collectors.codec.netlink import NETLINK_ROUTE, parse_messages
+from collectors.codec.netlink import NETLINK_ROUTE, parse_replies
 from collectors.codec.qdisc import EgressQueue, egress_queues, pack_get_qdiscs, parse_qdisc
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.kernel_file import Unreadable, folder, names_in, read_optional
@@ -85,8 +85,7 @@ class QdiscCollector:
         except FabricError:
             self.close()
             raise
-        found = [parse_qdisc(m) for data in replies for m in parse_messages(data)]
-        return egress_queues(qdisc for qdisc in found if qdisc is not None)
+        return egress_queues(parse_replies(replies, parse_qdisc))
 
     def _interfaces(self, gaps: GapLog) -> Iterator[tuple[int, str]]:
         """Yield (index, name) of the wanted interfaces."""

@@ -8,12 +8,13 @@ queue pairs are read where somebody bound counter sets one to one; nothing is bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Final, TypeVar
 
 from msgspec import structs
 
 from collectors.codec import rdma_netlink as codec
-from collectors.codec.netlink import NETLINK_RDMA, Message, parse_messages
+from collectors.codec.netlink import NETLINK_RDMA, Message, parse_messages, parse_replies
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.inventory import Inventory, RdmaDevice
@@ -118,26 +119,16 @@ class QueuePairCollector:
         return self._context.open_netlink(NETLINK_RDMA)
 
     def _indices(self) -> dict[str, int]:
-        socket = self._open()
-        try:
-            infos = [
-                codec.parse_device(message)
-                for data in socket.request(codec.pack_get_devices())
-                for message in parse_messages(data)
-            ]
-        finally:
-            socket.close()
-        return {info.name: info.index for info in infos if info is not None}
+        with closing(self._open()) as socket:
+            replies = socket.request(codec.pack_get_devices())
+        return {info.name: info.index for info in parse_replies(replies, codec.parse_device)}
 
     def _dump(
         self, device: RdmaDevice, what: str, request: bytes, gaps: GapLog
     ) -> Iterator[Message]:
         """Return the messages within the budget, on a socket of their own."""
-        socket = self._open()
-        try:
+        with closing(self._open()) as socket:
             replies, whole = socket.dump(request, self._max_bytes, self._max_seconds)
-        finally:
-            socket.close()
         if not whole:
             budget = f"{self._max_bytes} bytes or {self._max_seconds:g} s"
             gaps.add(device.entity, what, "overflow", f"more than {budget}; the rest is not read")
@@ -206,18 +197,11 @@ class QueuePairCollector:
                 gaps.add(port.entity, "optional counters", "unsupported", "since Linux 5.16")
 
     def _ask(self, request: bytes, parse: Callable[[Message], T | None]) -> T | None:
-        socket = self._open()
         try:
-            for data in socket.request(request):
-                for message in parse_messages(data):
-                    reply = parse(message)
-                    if reply is not None:
-                        return reply
+            with closing(self._open()) as socket:
+                return next(parse_replies(socket.request(request), parse), None)
         except FabricError:  # not every driver and kernel has it
             return None
-        finally:
-            socket.close()
-        return None
 
     def _with_processes(self, pairs: list[QueuePairFact]) -> Iterator[QueuePairFact]:
         procfs = str(self._context.procfs)
