@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.catalogue.registry import sources_of
 from collectors.model.catalogue.sources import parse_key
 from collectors.model.metric import Column
 
@@ -26,19 +26,16 @@ class Field:
     column: Column
     kind: str
     index: int | None
-    order: int
 
 
 @cache
 def fields() -> Mapping[str, Field]:
     """Return every field of COUNTERS_DB that the catalogue knows."""
     found = {}
-    for metric in CATALOGUE.values():
-        for order, source in enumerate(metric.sources):
-            if source.via == "sonic_db":
-                name, braces = parse_key(source.key)
-                kind = next(kind for kind in metric.on if kind != "netdev")
-                found[name] = Field(metric.column(source), kind, braces.get("priority"), order)
+    for metric, source in sources_of("sonic_db"):
+        name, braces = parse_key(source.key)
+        kind = next(kind for kind in metric.on if kind != "netdev")
+        found[name] = Field(metric.column(source), kind, braces.get("priority"))
     return found
 
 

@@ -18,7 +18,7 @@ from collectors.gnmi.messages import DecodeError, gnmi
 from collectors.gnmi.paths import Location, interface_of, number_of, parse_location
 from collectors.gnmi.values import NotDecoded, number, parse_value
 from collectors.gnmi.vendors import Vendor
-from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.catalogue.registry import sources_of
 from collectors.model.catalogue.sources import parse_key
 from collectors.model.entities import Entity, Interface, Slot, Switch
 from collectors.model.metric import Column
@@ -44,7 +44,6 @@ class Leaf:
     column: Column
     kinds: tuple[str, ...]
     fixed: int | None
-    order: int
 
 
 def _form(value: Any, is_int: bool) -> int:
@@ -58,13 +57,9 @@ def _form(value: Any, is_int: bool) -> int:
 def leaves(driver: str) -> dict[str, Leaf]:
     """Return schema path -> meaning for OpenConfig and one vendor."""
     found: dict[str, Leaf] = {}
-    for wanted in ("*", driver):
-        for metric in CATALOGUE.values():
-            for order, source in enumerate(metric.sources):
-                if source.via == "gnmi" and source.driver == wanted:
-                    schema, braces = parse_key(source.key)
-                    fixed = braces.get("priority")
-                    found[schema] = Leaf(metric.column(source), metric.on, fixed, order)
+    for metric, source in sources_of("gnmi", "*", driver):
+        schema, braces = parse_key(source.key)
+        found[schema] = Leaf(metric.column(source), metric.on, braces.get("priority"))
     return found
 
 

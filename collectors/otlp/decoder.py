@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.catalogue.registry import sources_of
 from collectors.model.entities import Entity, Interface, Slot, SlotKind, Switch
 from collectors.model.metric import Column
 from collectors.model.reading import Instant, Reading
@@ -45,11 +45,9 @@ class Row:
 def rows() -> dict[str, Row]:
     """Return OTLP metric name -> meaning."""
     found: dict[str, Row] = {}
-    for metric in CATALOGUE.values():
+    for metric, source in sources_of("otlp"):
         slot, keys = next((_NUMBERED[kind] for kind in metric.on if kind in _NUMBERED), (None, ()))
-        for source in metric.sources:
-            if source.via == "otlp":
-                found[source.key] = Row(metric.column(source), slot, keys)
+        found[source.key] = Row(metric.column(source), slot, keys)
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.catalogue.registry import columns
 from collectors.model.catalogue.sources import CISCO_CBQOS
 from collectors.model.errors import FabricError
 from collectors.model.metric import Column
@@ -35,16 +35,6 @@ _QUEUE = re.compile(r"q(\d+)$")
 Index = tuple[int, ...]
 Table = Mapping[Index, Any]
 Noter = Callable[[str, str], None]
-
-
-def columns() -> dict[str, Column]:
-    """Return OID -> column of the statistics that the catalogue has."""
-    return {
-        source.key: metric.column(source)
-        for metric in CATALOGUE.values()
-        for source in metric.sources
-        if source.via == "snmp" and source.driver == MIB
-    }
 
 
 def parse_join(tables: Mapping[str, Table], gap: Noter) -> dict[Index, tuple[int, int]]:
@@ -97,7 +87,7 @@ class ClassQueues:
         whenever it learns the device anew.
         """
         sums: dict[tuple[str, Index], int] = {}
-        for oid in columns():
+        for oid in columns("snmp", MIB):
             if oid in self._absent:
                 continue
             rows = await walk(session, oid, pace, ends, gap)
@@ -111,7 +101,7 @@ class ClassQueues:
         if unknown:
             await self._learn(session, pace, ends, gap)
             self._strange = {index for _, index in sums} - self._join.keys()
-        known = columns()
+        known = columns("snmp", MIB)
         return {
             (*self._join[index], known[oid]): count
             for (oid, index), count in sums.items()

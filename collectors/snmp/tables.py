@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from collectors.model.catalogue.registry import CATALOGUE
+from collectors.model.catalogue.registry import sources_of
 from collectors.model.catalogue.sources import (
     ARISTA_PFC,
     ARISTA_QOS,
@@ -157,20 +157,17 @@ class Rule:
 
 def _rules_of(table: Table) -> Iterator[tuple[str, Rule]]:
     prefix = table.entry + "."
-    for metric in CATALOGUE.values():
-        for order, source in enumerate(metric.sources):
-            if source.via != "snmp":
-                continue
-            oid, braces = parse_key(source.key)
-            if not oid.startswith(prefix) or "." in oid.removeprefix(prefix):
-                continue
-            where = tuple((name, n) for name, n in braces.items() if name in table.index)
-            fixed = next((n for name, n in braces.items() if name not in table.index), None)
-            kind: SlotKind | None = table.kind
-            if table.slot and table.kind is None:  # Arista XGS: the type says what the number is
-                kind = metric.on[0]  # type: ignore[assignment]
-            cells = source.note == "cells"
-            yield oid, Rule(metric.column(source), table, where, fixed, kind, cells, order)
+    for metric, source in sources_of("snmp"):
+        oid, braces = parse_key(source.key)
+        if not oid.startswith(prefix) or "." in oid.removeprefix(prefix):
+            continue
+        where = tuple((name, n) for name, n in braces.items() if name in table.index)
+        fixed = next((n for name, n in braces.items() if name not in table.index), None)
+        kind: SlotKind | None = table.kind
+        if table.slot and table.kind is None:  # Arista XGS: the type says what the number is
+            kind = metric.on[0]  # type: ignore[assignment]
+        cells, order = source.note == "cells", metric.sources.index(source)
+        yield oid, Rule(metric.column(source), table, where, fixed, kind, cells, order)
 
 
 @cache

@@ -4,7 +4,7 @@ To add a counter, add one row to a file beside this one. To add a file of rows, 
 `_FILES`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Final
@@ -22,7 +22,7 @@ from collectors.model.catalogue import (
     rdma_work,
     switch,
 )
-from collectors.model.metric import Column, Metric, Via
+from collectors.model.metric import Column, Metric, Source, Via
 
 _FILES: Final = (
     rdma,
@@ -51,16 +51,25 @@ def _by_name() -> Mapping[str, Metric]:
 CATALOGUE: Final[Mapping[str, Metric]] = _by_name()
 
 
+def sources_of(via: Via, *drivers: str) -> Iterator[tuple[Metric, Source]]:
+    """Yield every source of a kind with the metric that it gives, in the order of the catalogue.
+
+    drivers: those of the first come first; without any, of all.
+    """
+    rows = CATALOGUE.values()
+    of_kind = [(row, source) for row in rows for source in row.sources if source.via == via]
+    if not drivers:
+        yield from of_kind
+    for driver in drivers:
+        yield from ((row, source) for row, source in of_kind if source.driver == driver)
+
+
 @cache
 def columns(via: Via, driver: str = "*") -> Mapping[str, Column]:
     """Return key -> column of everything that this kind of source exposes for a driver.
 
     A row for the driver itself beats a row for any driver.
     """
-    found: dict[str, Column] = {}
-    for wanted in ("*", driver):
-        for metric in CATALOGUE.values():
-            for source in metric.sources:
-                if source.via == via and source.driver == wanted:
-                    found[source.key] = metric.column(source)
-    return MappingProxyType(found)
+    return MappingProxyType(
+        {source.key: metric.column(source) for metric, source in sources_of(via, "*", driver)}
+    )
