@@ -46,21 +46,26 @@ class Cursor:
             with self._spool.changed:
                 version = self._spool.version
             found = self._from_disk()
+            if found is None and self._epoch is not self._spool.current:
+                return None
             if found is None:
-                if self._epoch is not self._spool.current:
+                found, came = self._from_memory(version, timeout_s)
+                if found is None and not came:
                     return None
-                with self._spool.changed:
-                    # Only while nothing was appended: memory might have moved to disk.
-                    if self._spool.version == version:
-                        found = self._spool.in_memory(self.last)
-                        if found is None and not self._spool.changed.wait(timeout_s):
-                            return None
-                if found is None and timeout_s and not stopped():
-                    time.sleep(_GATHER_S)
             if found is not None:
                 self.last = found.seq
                 return found
+            if timeout_s and not stopped():
+                time.sleep(_GATHER_S)
         return None
+
+    def _from_memory(self, version: int, timeout_s: float) -> tuple[Sendable | None, bool]:
+        """Return what only memory holds, else wait; and whether there may be more now."""
+        with self._spool.changed:
+            if self._spool.version != version:
+                return None, True  # what memory held might have moved to disk
+            found = self._spool.in_memory(self.last)
+            return found, found is not None or self._spool.changed.wait(timeout_s)
 
     def close(self) -> None:
         """Close the file."""
@@ -132,8 +137,7 @@ def read_hello(epoch: Epoch) -> pb.Hello | None:
     """Return the Hello of a former run, None where nothing of it can be read."""
     for segment in tuple(epoch.segments):
         with contextlib.suppress(FabricError):
-            for item in read_segment(segment.path):
-                if item.HasField("hello"):
-                    return item.hello
-                break
+            first = next(read_segment(segment.path), None)
+            if first is not None and first.HasField("hello"):
+                return first.hello
     return None

@@ -117,10 +117,9 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
 def _values(outcomes: Sequence[Outcome]) -> Iterator[tuple[Entity, str, float]]:
     """Yield entity, metric and value in the metric's unit; of two sources the first counts."""
     seen: set[tuple[Entity, str]] = set()
-    for outcome in outcomes:
-        for reading in outcome.readings:
-            for column, value in reading.values.items():
-                key = (reading.entity, column.metric)
-                if key not in seen:
-                    seen.add(key)
-                    yield reading.entity, column.metric, column.to_unit(value)
+    for reading in (reading for outcome in outcomes for reading in outcome.readings):
+        for column, value in reading.values.items():
+            key = (reading.entity, column.metric)
+            if key not in seen:
+                seen.add(key)
+                yield reading.entity, column.metric, column.to_unit(value)

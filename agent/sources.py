@@ -209,13 +209,14 @@ def _sflow(config: Config, file: str) -> Iterator[Job]:
 def _pushed(config: Config, file: str) -> Iterator[Job]:
     taken = [("metrics", config.metrics.address, config.metrics.port)] if config.metrics else []
     for name, row in (("otlp", config.otlp), ("gnmi_dialout", config.gnmi_dialout)):
-        if row is not None:
-            port = row.port or PUSH_PORTS[name]
-            for other, address, used in taken:
-                if port == used and (address == row.address or _ANY & {address, row.address}):
-                    raise ConfigInvalid(file, f"$.{name}.port", f"{port} is that of {other}, too")
-            taken.append((name, row.address, port))
-            yield Job(name, partial(_receiver, name, row, config, file), row.interval, row.interval)
+        if row is None:
+            continue
+        port = row.port or PUSH_PORTS[name]
+        for other, address, used in taken:
+            if port == used and (address == row.address or _ANY & {address, row.address}):
+                raise ConfigInvalid(file, f"$.{name}.port", f"{port} is that of {other}, too")
+        taken.append((name, row.address, port))
+        yield Job(name, partial(_receiver, name, row, config, file), row.interval, row.interval)
 
 
 def _receiver(name: str, row: Pushed, config: Config, file: str) -> Collector:

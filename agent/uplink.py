@@ -153,10 +153,8 @@ class Sender:
             guard = threading.Thread(target=stream.guard, args=(answers.cancel,), daemon=True)
             guard.start()
             try:
-                for answer in answers:
-                    if not self._take(stream, answer):
-                        answers.cancel()
-                        break
+                if not all(self._take(stream, answer) for answer in answers):
+                    answers.cancel()
             finally:
                 stream.end()
                 guard.join()
@@ -242,15 +240,14 @@ class _Stream:
         try:
             while not self._over():
                 found = cursor.next(1.0, self._over)
+                if found is None and former and not self._over():
+                    break
                 if found is None:
-                    if former and not self._over():
-                        break
                     continue
                 # A schema may first stand before an item that was skipped or is acknowledged.
-                for schema in found.schemas:
-                    if schema.schema.id not in known:
-                        known.add(schema.schema.id)
-                        yield schema
+                fresh = {s.schema.id: s for s in found.schemas if s.schema.id not in known}
+                known.update(fresh)
+                yield from fresh.values()
                 if (self.epoch.name, found.seq) in self._skip:
                     continue
                 self._waits_since = self._waits_since or time.monotonic()

@@ -215,6 +215,15 @@ def _watchdog(reader: _Reader) -> None:
             reader.set(port, "pfc_watchdog_poll_seconds", poll / 1000, "PFC_WD|GLOBAL")
 
 
+_GROUP_BUFFERS = (
+    ("xoff", "xoff_bytes"),
+    ("xon", "xon_bytes"),
+    ("xon_offset", "xon_offset_bytes"),
+    ("size", "reserved_buffer_bytes"),
+    ("dynamic_th", "buffer_alpha_exponent"),
+)
+
+
 def _buffers(reader: _Reader) -> None:
     profiles = reader.table("BUFFER_PROFILE")
     for key, row in reader.table("BUFFER_PG").items():
@@ -224,19 +233,16 @@ def _buffers(reader: _Reader) -> None:
             if name and name != "NULL":
                 reader.odd.append((f"BUFFER_PG|{key}", f"BUFFER_PROFILE|{name} is not there"))
             continue
+        where = f"BUFFER_PROFILE|{name}"
+        values = [
+            (setting, value)
+            for source, setting in _GROUP_BUFFERS
+            if (value := reader.number(profile, source, where)) is not None
+        ]
         for port, number in spread(key):
             group = Slot(reader.port(port), "priority_group", number)
-            for source, setting in (
-                ("xoff", "xoff_bytes"),
-                ("xon", "xon_bytes"),
-                ("xon_offset", "xon_offset_bytes"),
-                ("size", "reserved_buffer_bytes"),
-                ("dynamic_th", "buffer_alpha_exponent"),
-            ):
-                value = reader.number(profile, source, f"BUFFER_PROFILE|{name}")
-                if value is not None:
-                    where = f"BUFFER_PG|{key} BUFFER_PROFILE|{name}"
-                    reader.set(group, setting, value, where)
+            for setting, value in values:
+                reader.set(group, setting, value, f"BUFFER_PG|{key} {where}")
     for position, (name, row) in enumerate(sorted(reader.table("BUFFER_POOL").items())):
         pool = Slot(reader.switch, "pool", position)
         reader.attributes.append(Attribute(pool, "alias", name))
@@ -276,10 +282,8 @@ def _maps(reader: _Reader) -> None:
             if content is None:
                 reader.odd.append((f"PORT_QOS_MAP|{names}", f"{table}|{name} is not there"))
                 continue
-            places = [NOT_SET] * size
-            for place, value in content.items():
-                if place.isdigit() and int(place) < size and value.isdigit():
-                    places[int(place)] = int(value)
+            given = {int(p): int(v) for p, v in content.items() if p.isdigit() and v.isdigit()}
+            places = [given.get(place, NOT_SET) for place in range(size)]
             for port in names.split(","):
                 entity = reader.switch if port == "global" else reader.port(port)
                 where = f"PORT_QOS_MAP|{names} {table}|{name}"

@@ -85,10 +85,9 @@ def parse_braces(text: str) -> list[Path]:
             stack.append(tuple(words))
             words = []
         elif piece in ("}", ";"):
-            if words or piece == ";":
-                path = tuple(word for level in stack for word in level) + tuple(words)
-                if "inactive:" not in path:
-                    found.append((path, number))
+            path = tuple(word for level in stack for word in level) + tuple(words)
+            if (words or piece == ";") and "inactive:" not in path:
+                found.append((path, number))
             words = []
             if piece == "}" and stack:
                 stack.pop()

@@ -102,10 +102,9 @@ def _watchdog(reader: Reader, name: str, lines: list[Line]) -> None:
             ("recovery-time", "restoration_seconds"),
             ("polling-interval", "poll_seconds"),
         ):
-            if word in words and words.index(word) + 1 < len(words):
-                text = words[words.index(word) + 1]
-                if re.fullmatch(r"\d+(\.\d+)?", text):
-                    found[setting] = (float(text), line.number)
+            text = words[words.index(word) + 1 :][:1] if word in words else []
+            if text and re.fullmatch(r"\d+(\.\d+)?", text[0]):
+                found[setting] = (float(text[0]), line.number)
         if "action" in words:
             found["action"] = (words[words.index("action") + 1], line.number)
     for setting, (value, number) in found.items():
@@ -150,23 +149,23 @@ def _map(reader: Reader, root: Line) -> None:
         if match is None:
             reader.strange(line, "not understood")
             continue
-        for part in re.split(r"[ ,]+", match[1].strip()):
-            for name in expand(part):
-                if name.isdigit() and int(name) < 64:
-                    places[int(name)] = int(match[2])
+        parts = re.split(r"[ ,]+", match[1].strip())
+        for name in (name for part in parts for name in expand(part)):
+            if name.isdigit() and int(name) < 64:
+                places[int(name)] = int(match[2])
         last = line.number
     if last:
         reader.set(reader.switch, "dscp_to_traffic_class", tuple(places), last)
 
 
 def _hash(reader: Reader, root: Line) -> None:
-    for policies in root.starting("load-balance policies"):
-        for profile in policies.starting("load-balance"):
-            for line in profile.below:
-                if line.text.startswith("fields"):
-                    fields = tuple(line.words[1:])
-                    reader.set(reader.switch, "ecmp_hash_fields", fields, line.number)
-                elif "hash seed" in line.text and (seed := whole(line.words[-1])) is not None:
-                    reader.set(reader.switch, "ecmp_hash_seed", seed, line.number)
-                elif "key shift" in line.text and (shift := whole(line.words[-1])) is not None:
-                    reader.set(reader.switch, "ecmp_hash_offset", shift, line.number)
+    policies = root.starting("load-balance policies")
+    profiles = (profile for row in policies for profile in row.starting("load-balance"))
+    for line in (line for profile in profiles for line in profile.below):
+        if line.text.startswith("fields"):
+            fields = tuple(line.words[1:])
+            reader.set(reader.switch, "ecmp_hash_fields", fields, line.number)
+        elif "hash seed" in line.text and (seed := whole(line.words[-1])) is not None:
+            reader.set(reader.switch, "ecmp_hash_seed", seed, line.number)
+        elif "key shift" in line.text and (shift := whole(line.words[-1])) is not None:
+            reader.set(reader.switch, "ecmp_hash_offset", shift, line.number)

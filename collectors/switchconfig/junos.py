@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from collectors.model.entities import Slot, Switch
 from collectors.model.facts import Attribute
@@ -80,10 +80,9 @@ def _interface(
     for path, number in tree.under(COS, "interfaces", pattern):
         if path[:1] == ("scheduler-map",) and len(path) > 1:
             reader.uses(port, "scheduler", path[1])
-            for rest, _ in tree.under(COS, "scheduler-maps", path[1], "forwarding-class"):
-                if len(rest) == 3 and rest[0] in queues:
-                    queue = Slot(port, "queue", queues[rest[0]])
-                    _scheduler(reader, tree, queue, rest[2])
+            classes = tree.under(COS, "scheduler-maps", path[1], "forwarding-class")
+            for rest in (rest for rest, _ in classes if len(rest) == 3 and rest[0] in queues):
+                _scheduler(reader, tree, Slot(port, "queue", queues[rest[0]]), rest[2])
         elif path[:1] == ("congestion-notification-profile",) and len(path) > 1:
             reader.uses(port, "pfc", path[1])
             _flow_control(reader, tree, name, path[1], number)
@@ -182,34 +181,38 @@ def _classifier(reader: Reader, tree: _Tree, port: str, name: str, queues: dict[
     places = [-1] * 64
     line = 0
     for path, number in tree.under(COS, "classifiers", "dscp", name, "forwarding-class"):
-        if path[0] in queues and "code-points" in path:
-            for word in path[path.index("code-points") + 1 :]:
-                if set(word) <= {"0", "1"} and len(word) == 6:
-                    places[int(word, 2)] = queues[path[0]]
-            line = number
+        if path[0] not in queues or "code-points" not in path:
+            continue
+        for word in path[path.index("code-points") + 1 :]:
+            if set(word) <= {"0", "1"} and len(word) == 6:
+                places[int(word, 2)] = queues[path[0]]
+        line = number
     reader.set(reader.port(port), "dscp_to_traffic_class", tuple(places), line)
     reader.set(reader.port(port), "trust", "dscp", line)
 
 
 def _buffers(reader: Reader, tree: _Tree) -> None:
+    where = (COS, "shared-buffer")
     for position, way in enumerate(("ingress", "egress")):
         partitions = dict.fromkeys(
             path[1]
-            for path, _ in tree.under(COS, "shared-buffer", way)
+            for path, _ in tree.under(*where, way)
             if path[:1] == ("buffer-partition",) and len(path) > 1
         )
         for place, partition in enumerate(partitions):
             pool = Slot(reader.switch, "pool", position * 8 + place)
-            for path, number in tree.under(
-                COS, "shared-buffer", way, "buffer-partition", partition
-            ):
-                value = whole(path[-1]) if path else None
-                if value is None:
-                    continue
-                if path[0] == "percent":
-                    reader.set(pool, "pool_share_ratio", value / 100, number)
-                elif path[0] == "dynamic-threshold":
-                    reader.set(pool, "buffer_alpha_exponent", value, number)
+            _partition(reader, pool, tree.under(*where, way, "buffer-partition", partition))
+
+
+def _partition(reader: Reader, pool: Slot, paths: Iterable[Path]) -> None:
+    for path, number in paths:
+        value = whole(path[-1]) if path else None
+        if value is None:
+            continue
+        if path[0] == "percent":
+            reader.set(pool, "pool_share_ratio", value / 100, number)
+        elif path[0] == "dynamic-threshold":
+            reader.set(pool, "buffer_alpha_exponent", value, number)
 
 
 def _load_balancing(reader: Reader, tree: _Tree) -> None:

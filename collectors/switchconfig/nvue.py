@@ -8,7 +8,7 @@ from typing import Final
 
 import yaml
 
-from collectors.model.entities import Entity, Slot, Switch
+from collectors.model.entities import Entity, Interface, Slot, Switch
 from collectors.model.errors import Malformed
 from collectors.switchconfig.blocks import Reader, expand, pfc_tuple, whole
 
@@ -24,14 +24,17 @@ DEFAULT: Final = ("default-global", 0)
 MAPPING: Final = ("qos", "mapping", "default-global", "dscp")
 
 Words = tuple[tuple[str, ...], int]
-Profiles = dict[str, dict[int, list[tuple[str, str, int]]]]
+Classes = dict[int, list[tuple[str, str, int]]]
+"""Traffic class -> setting, its text and its line."""
 
 
 @dataclass
 class _Profiles:
     """What profiles hold, and which port uses which. queues: by kind. uses: by (port, kind)."""
 
-    queues: dict[str, Profiles] = field(default_factory=lambda: {k: {} for k in QUEUE_PROFILES})
+    queues: dict[str, dict[str, Classes]] = field(
+        default_factory=lambda: {k: {} for k in QUEUE_PROFILES}
+    )
     pfc: dict[str, set[int]] = field(default_factory=dict)
     lengths: dict[str, tuple[int, int]] = field(default_factory=dict)
     uses: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
@@ -104,28 +107,30 @@ def _port(reader: Reader, port: str, found: _Profiles, roce: Words | None) -> No
         reader.set(reader.port(port), "pfc_cable_length_metres", metres, line)
 
 
-def _marking(reader: Reader, port: str, classes: dict[int, list[tuple[str, str, int]]]) -> None:
+def _of_queues(port: Interface, classes: Classes) -> Iterator[tuple[Slot, str, str, int]]:
+    for at, rows in classes.items():
+        for word, text, number in rows:
+            yield Slot(port, "queue", at), word, text, number
+
+
+def _marking(reader: Reader, port: str, classes: Classes) -> None:
     names = {"min-threshold": "kmin_bytes", "max-threshold": "kmax_bytes"}
-    for at, rows in classes.items():
-        queue = Slot(reader.port(port), "queue", at)
-        for word, text, number in rows:
-            value = whole(text)
-            if word == "ecn":
-                reader.set(queue, "ecn_enabled", text in ON, number)
-            elif word in names and value is not None:
-                reader.set(queue, names[word], value, number)
-            elif word == "probability" and value is not None:
-                reader.set(queue, "pmax_ratio", value / 100, number)
+    for queue, word, text, number in _of_queues(reader.port(port), classes):
+        value = whole(text)
+        if word == "ecn":
+            reader.set(queue, "ecn_enabled", text in ON, number)
+        elif word in names and value is not None:
+            reader.set(queue, names[word], value, number)
+        elif word == "probability" and value is not None:
+            reader.set(queue, "pmax_ratio", value / 100, number)
 
 
-def _scheduling(reader: Reader, port: str, classes: dict[int, list[tuple[str, str, int]]]) -> None:
-    for at, rows in classes.items():
-        queue = Slot(reader.port(port), "queue", at)
-        for word, text, number in rows:
-            if word == "mode":
-                reader.set(queue, "scheduler", text, number)
-            elif word == "bw-percent" and (share := whole(text)) is not None:
-                reader.set(queue, "scheduler_weight", share, number)
+def _scheduling(reader: Reader, port: str, classes: Classes) -> None:
+    for queue, word, text, number in _of_queues(reader.port(port), classes):
+        if word == "mode":
+            reader.set(queue, "scheduler", text, number)
+        elif word == "bw-percent" and (share := whole(text)) is not None:
+            reader.set(queue, "scheduler_weight", share, number)
 
 
 def _map(reader: Reader, places: list[int], words: tuple[str, ...], number: int) -> None:
