@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Final
 
 _SUBJECT_ALT_NAME: Final = bytes.fromhex("0603551d11")
@@ -22,26 +24,29 @@ def names_of(der: bytes) -> list[str]:
 
     A certificate that is cut off has the names that came before the cut.
     """
-    names = []
-    try:
+    return list(_names(der))
+
+
+def _names(der: bytes) -> Iterator[str]:
+    with contextlib.suppress(IndexError):  # the cut
         at = der.find(_SUBJECT_ALT_NAME)
         if at >= 0:
-            at += len(_SUBJECT_ALT_NAME)
-            if der[at] == 0x01:  # critical
-                at += 3
-            _, at = _length(der, at + 1)  # octet string
-            size, at = _length(der, at + 1)  # sequence
-            end = at + size
-            while at < end:
-                tag = der[at]
-                size, at = _length(der, at + 1)
-                if tag == _DNS:
-                    names.append(der[at : at + size].decode("ascii", "replace"))
-                at += size
+            yield from _dns_names(der, at + len(_SUBJECT_ALT_NAME))
         at = der.rfind(_COMMON_NAME)
         if at >= 0:
             size, at = _length(der, at + len(_COMMON_NAME) + 1)
-            names.append(der[at : at + size].decode("utf-8", "replace"))
-    except IndexError:
-        pass
-    return names
+            yield der[at : at + size].decode("utf-8", "replace")
+
+
+def _dns_names(der: bytes, at: int) -> Iterator[str]:
+    if der[at] == 0x01:  # critical
+        at += 3
+    _, at = _length(der, at + 1)  # octet string
+    size, at = _length(der, at + 1)  # sequence
+    end = at + size
+    while at < end:
+        tag = der[at]
+        size, at = _length(der, at + 1)
+        if tag == _DNS:
+            yield der[at : at + size].decode("ascii", "replace")
+        at += size

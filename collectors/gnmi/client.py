@@ -206,11 +206,11 @@ class Client:
             while True:
                 response = await call.read()
                 if response is grpc.aio.EOF:  # type: ignore[attr-defined]
-                    code = await call.code()
-                    if code is not grpc.StatusCode.OK:
-                        raise self._by_code(code, await call.details() or "", "subscribe")
-                    return
+                    break
                 yield response
+            code = await call.code()
+            if code is not grpc.StatusCode.OK:
+                raise self._by_code(code, await call.details() or "", "subscribe")
         except grpc.aio.AioRpcError as error:
             raise self.typed(error, "subscribe") from error
         finally:

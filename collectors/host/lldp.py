@@ -98,17 +98,9 @@ class LldpCollector:
             self._take_lldpd(netdevs, now_ns, gaps)
         elif netdevs and self._context.open_frames is None:
             raise NotSupported(self._context.host, "LLDP", "not given to this agent")
-        for name, netdev in netdevs.items() if not self._lldpd else ():
-            for frame in self._frames(name, netdev, gaps):
-                try:
-                    neighbour = parse_frame(frame)
-                except Malformed as error:
-                    gaps.add(netdev, "LLDPDU", "malformed", error.why)
-                    continue
-                if neighbour is not None and neighbour.ttl_s == 0:
-                    self._heard.pop(name, None)
-                elif neighbour is not None:
-                    self._heard[name] = (neighbour, now_ns)
+        else:
+            for name, netdev in netdevs.items():
+                self._take_frames(name, netdev, now_ns, gaps)
         for gone in set(self._sockets) - set(netdevs):
             self._sockets.pop(gone).close()
         neighbours: list[Neighbour] = []
@@ -136,6 +128,18 @@ class LldpCollector:
             gaps.add(host, "lldpd_json", "malformed", error.why)
             return
         self._heard = {name: (seen, now_ns) for name, seen in found.items() if name in netdevs}
+
+    def _take_frames(self, name: str, netdev: Netdev, now_ns: int, gaps: GapLog) -> None:
+        for frame in self._frames(name, netdev, gaps):
+            try:
+                neighbour = parse_frame(frame)
+            except Malformed as error:
+                gaps.add(netdev, "LLDPDU", "malformed", error.why)
+                continue
+            if neighbour is not None and neighbour.ttl_s == 0:
+                self._heard.pop(name, None)
+            elif neighbour is not None:
+                self._heard[name] = (neighbour, now_ns)
 
     def close(self) -> None:
         """Close the packet sockets."""

@@ -48,19 +48,24 @@ def read_values(
     """Yield what the files of an interface say; what cannot be read is a gap of `end`."""
     for key, column in columns("netdev").items():
         try:
-            if key == "operstate":
-                state = OPER_STATES.get(read_text(f"{path}/{key}"))
-                if state is not None:
-                    yield column, state
-            elif key == "speed":
-                text = read_text(f"{path}/{key}")
-                if text not in ("-1", "4294967295"):  # unknown, as new and old kernels say
-                    yield column, parse_count(text.encode())
-            else:
-                yield column, read_count(f"{path}/{key}")
+            value = _read_value(f"{path}/{key}", key)
         except Unreadable as why:
             if not (why.reason == "EINVAL" and key in _MAY_REFUSE):
                 gaps.add(end, key, why.reason, why.detail)
+            continue
+        if value is not None:
+            yield column, value
+
+
+def _read_value(file: str, key: str) -> int | None:
+    """Return what a file of an interface says, None where it says that it does not know."""
+    if key == "operstate":
+        return OPER_STATES.get(read_text(file))
+    if key == "speed":
+        text = read_text(file)
+        unknown = text in ("-1", "4294967295")  # as new and old kernels say
+        return None if unknown else parse_count(text.encode())
+    return read_count(file)
 
 
 class NetdevCollector:
@@ -132,12 +137,13 @@ class NetdevCollector:
         text = read_optional(folder(self._context.procfs, "net", "if_inet6"))
         for line in text.splitlines():
             fields = line.split()
-            if len(fields) == 6:
-                try:
-                    address = ipaddress.IPv6Address(bytes.fromhex(fields[0]))
-                    found.setdefault(fields[5], []).append(f"{address}/{int(fields[2], 16)}")
-                except ValueError:
-                    gaps.add(self._context.host, "if_inet6", "not numeric", line[:80])
+            if len(fields) != 6:
+                continue
+            try:
+                address = ipaddress.IPv6Address(bytes.fromhex(fields[0]))
+                found.setdefault(fields[5], []).append(f"{address}/{int(fields[2], 16)}")
+            except ValueError:
+                gaps.add(self._context.host, "if_inet6", "not numeric", line[:80])
         if self._context.open_netlink is None:
             return found
         try:

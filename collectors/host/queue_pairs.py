@@ -170,16 +170,15 @@ class QueuePairCollector:
             except FabricError:  # a driver without counter sets answers EOPNOTSUPP or EINVAL
                 self._backoff.failed(key, "EOPNOTSUPP", clock().mono_ns)
                 return
-            for message in messages:
-                for counters in codec.parse_counter_sets(message):
-                    if len(counters.queue_pairs) != 1:
-                        gaps.add(port.entity, "counter set", "of several queue pairs")
-                        continue
-                    values = {known[n]: v for n, v in counters.values.items() if n in known}
-                    if values:
-                        pair = QueuePair(device.entity, counters.queue_pairs[0])
-                        incarnation = f"{device.incarnation}:{counters.identifier}"
-                        yield Reading(pair, dict(values), clock(), incarnation)
+            for counters in (one for m in messages for one in codec.parse_counter_sets(m)):
+                if len(counters.queue_pairs) != 1:
+                    gaps.add(port.entity, "counter set", "of several queue pairs")
+                    continue
+                values = {known[n]: v for n, v in counters.values.items() if n in known}
+                if values:
+                    pair = QueuePair(device.entity, counters.queue_pairs[0])
+                    incarnation = f"{device.incarnation}:{counters.identifier}"
+                    yield Reading(pair, dict(values), clock(), incarnation)
 
     def _modes(self, device: RdmaDevice, index: int, gaps: GapLog) -> Iterator[Setting]:
         for port in device.ports:

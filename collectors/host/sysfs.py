@@ -210,13 +210,17 @@ class SysfsCollector:
             for port in device.ports:
                 attributes += _port_attributes(device, port)
                 gids += _gids(port)
-                if port.link_layer == "Ethernet" and port.netdev:
-                    where = folder(self._context.sysfs, "class/net", port.netdev, "mtu")
-                    mtu = read_optional(where)
-                    size = rdma_mtu(int(mtu), device.driver) if mtu.isdecimal() else None
-                    if size is not None:
-                        settings.append(Setting(port.entity, "rdma_mtu_bytes", size, where))
+                settings += self._rdma_mtu(device, port)
         return Facts(tuple(settings), tuple(attributes), tuple(gids))
+
+    def _rdma_mtu(self, device: RdmaDevice, port: RdmaPort) -> Iterator[Setting]:
+        if port.link_layer != "Ethernet" or not port.netdev:
+            return
+        where = folder(self._context.sysfs, "class/net", port.netdev, "mtu")
+        mtu = read_optional(where)
+        size = rdma_mtu(int(mtu), device.driver) if mtu.isdecimal() else None
+        if size is not None:
+            yield Setting(port.entity, "rdma_mtu_bytes", size, where)
 
 
 def _device_attributes(device: RdmaDevice) -> Iterator[Attribute]:

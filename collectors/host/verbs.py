@@ -185,18 +185,16 @@ class VerbsCollector:
                 continue
             attributes.append(Attribute(device.entity, "max_qp", info.max_qp))
             attributes.append(Attribute(device.entity, "max_qp_wr", info.max_qp_wr))
-            for port in device.ports:
-                for seen in info.ports:
-                    if seen.number == port.entity.number:
-                        where = "ibv_query_port"
-                        settings.append(
-                            Setting(port.entity, "rdma_mtu_bytes", seen.active_mtu_bytes, where)
-                        )
-                        attributes.append(
-                            Attribute(port.entity, "rdma_mtu_max_bytes", seen.max_mtu_bytes)
-                        )
-                        attributes.append(Attribute(port.entity, "lid", seen.lid))
-                        gids += [Gid(port.entity, i, gid, kind) for i, gid, kind in seen.gids]
+            seen_by_number = {seen.number: seen for seen in info.ports}
+            for port in (port.entity for port in device.ports):
+                seen = seen_by_number.get(port.number)
+                if seen is None:
+                    continue
+                mtu, where = seen.active_mtu_bytes, "ibv_query_port"
+                settings.append(Setting(port, "rdma_mtu_bytes", mtu, where))
+                attributes.append(Attribute(port, "rdma_mtu_max_bytes", seen.max_mtu_bytes))
+                attributes.append(Attribute(port, "lid", seen.lid))
+                gids += [Gid(port, i, gid, kind) for i, gid, kind in seen.gids]
         versions = (("pyverbs", self._verbs.version()),) if self._verbs.version() else ()
         facts = Facts(tuple(settings), tuple(attributes), tuple(gids), versions=versions)
         return Pass((), gaps.gaps(), facts)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from collectors.codec import mad_perf
 from collectors.infiniband.counters import Capability, Swept
@@ -89,13 +89,13 @@ def port_readings(
             if number == 0:
                 continue
             values: dict[Column, int | float] = {_STATE: port.state, _PHYSICAL: port.physical}
+            lane = _KERNEL_LANE_BPS.get(port.speed)
             if port.is_up and port.width:
                 values[_LANES] = port.width
-                lane = _KERNEL_LANE_BPS.get(port.speed)
-                if lane:
-                    values[_RATE] = round(port.width * lane / 8)
-                    values[_DATA_RATE] = round(port.rate_bps)
-                    values[_TICK] = tick_of(port, capabilities.get(node.lid_of(number)))
+            if port.is_up and port.width and lane:
+                values[_RATE] = round(port.width * lane / 8)
+                values[_DATA_RATE] = round(port.rate_bps)
+                values[_TICK] = tick_of(port, capabilities.get(node.lid_of(number)))
             yield Reading(node.entity(number), values, when)
 
 
@@ -112,16 +112,22 @@ def counter_readings(topology: Topology, swept: Swept, when: When) -> Iterator[R
         slots: dict[tuple[SlotKind, int], dict[Column, int | float]] = {}
         for name, fields in attributes.items():
             plain, slotted = _TABLES[name]
-            for field, column in plain:
-                if field in fields:
-                    values[column] = fields[field]
-            for field, column, kind in slotted:
-                for index, value in enumerate(fields.get(field, ())):
-                    if value or index == 0:
-                        slots.setdefault((kind, index), {})[column] = value
+            values |= {column: fields[field] for field, column in plain if field in fields}
+            _add_slots(slots, slotted, fields)
         yield Reading(entity, values, instant)
         for (kind, index), counted in slots.items():
             yield Reading(Slot(entity, kind, index), counted, instant)
+
+
+def _add_slots(
+    slots: dict[tuple[SlotKind, int], dict[Column, int | float]],
+    slotted: Sequence[tuple[str, Column, SlotKind]],
+    fields: Mapping[str, Any],
+) -> None:
+    for field, column, kind in slotted:
+        for index, value in enumerate(fields.get(field, ())):
+            if value or index == 0:
+                slots.setdefault((kind, index), {})[column] = value
 
 
 def data_lanes(code: int) -> int:

@@ -86,21 +86,18 @@ def check_tree(
     down: dict[int, float] = {}
     up: dict[int, float] = {}
     uplinks: dict[int, Counter[int]] = {}
-    for a, b in topology.links():
-        for out, into in ((a, b), (b, a)):
-            tier = tiers.get(out.guid)
-            if tier is None:
-                continue
-            port = topology.port(out)
-            rate = port.rate_bps if port else 0.0
-            far = topology.nodes.get(into.guid)
-            if far is None or far.is_aggregation:
-                continue
-            if far.is_switch and tiers.get(into.guid, -1) > tier:
-                up[out.guid] = up.get(out.guid, 0.0) + rate
-                uplinks.setdefault(out.guid, Counter())[into.guid] += 1
-            elif tiers.get(into.guid, -1) < tier:
-                down[out.guid] = down.get(out.guid, 0.0) + rate
+    for out, into in (ends for a, b in topology.links() for ends in ((a, b), (b, a))):
+        tier = tiers.get(out.guid)
+        far = topology.nodes.get(into.guid)
+        if tier is None or far is None or far.is_aggregation:
+            continue
+        port = topology.port(out)
+        rate = port.rate_bps if port else 0.0
+        if far.is_switch and tiers.get(into.guid, -1) > tier:
+            up[out.guid] = up.get(out.guid, 0.0) + rate
+            uplinks.setdefault(out.guid, Counter())[into.guid] += 1
+        elif tiers.get(into.guid, -1) < tier:
+            down[out.guid] = down.get(out.guid, 0.0) + rate
     odd += _uneven_links(topology, tiers, uplinks)
     odd += _uneven_rates(topology, tiers, up, down)
     odd += _wrong_rails(topology, rails)

@@ -166,8 +166,8 @@ class Topology:
         for guid, node in self.nodes.items():
             for number, port in node.ports.items():
                 if port.lid and (number == 0 or not node.is_switch):
-                    for lid in range(port.lid, port.lid + (1 << port.lmc)):
-                        owners[lid] = End(guid, number)
+                    lids = range(port.lid, port.lid + (1 << port.lmc))
+                    owners |= dict.fromkeys(lids, End(guid, number))
         return owners
 
     def find(self, text: str) -> Node | None:

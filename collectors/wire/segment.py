@@ -98,17 +98,20 @@ def torn_bytes(path: Path) -> int:
     """
     try:
         with path.open("rb", buffering=0) as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                return 0  # no segment at all, which reading it says
-            at, size = len(MAGIC), os.fstat(file.fileno()).st_size
-            while len(head := os.pread(file.fileno(), _HEAD.size, at)) == _HEAD.size:
-                end = at + _HEAD.size + int(_HEAD.unpack(head)[0])
-                if end > size:
-                    break
-                at = end
-            return max(size - at, 0)
+            whole = file.read(len(MAGIC)) == MAGIC
+            return _after_frames(file.fileno()) if whole else 0  # else reading it says so
     except OSError as error:
         raise translate(error, path, "read") from error
+
+
+def _after_frames(file: int) -> int:
+    at, size = len(MAGIC), os.fstat(file).st_size
+    while len(head := os.pread(file, _HEAD.size, at)) == _HEAD.size:
+        end = at + _HEAD.size + int(_HEAD.unpack(head)[0])
+        if end > size:
+            break
+        at = end
+    return max(size - at, 0)
 
 
 def load_segment(path: Path) -> bytearray:

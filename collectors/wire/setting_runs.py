@@ -55,30 +55,35 @@ def parse_runs(data: bytes) -> tuple[list[tuple[Entity, Sheet]], int] | None:
     if not data.startswith(BEGIN) or b"\\" in data:  # now no string has a quote in it
         return None
     end = data.find(END)
+    try:
+        runs = _runs(data, end)
+    except (msgspec.DecodeError, UnicodeDecodeError, Malformed, TypeError):
+        return None
+    return None if runs is None else (runs, end)
+
+
+def _runs(data: bytes, end: int) -> list[tuple[Entity, Sheet]] | None:
     place = len(BEGIN)
     runs: list[tuple[Entity, Sheet]] = []
     last: _Pattern | None = None
-    try:
-        while place < end:
-            name = data.find(_NAME, place, end)
-            if name < 0 or not data.startswith(_FIRST, place):
-                return None
-            head = data[place : name + 2]
-            pattern = last.follower if last is not None else None
-            if pattern is not None and data.startswith(text := head.join(pattern.pieces), place):
-                after = place + len(text)
-            else:
-                pattern, after = _read(data, place, end, head)
-                if last is not None:
-                    last.follower = pattern
-            pair = _entity_decoder.decode(data[place + len(_FIRST) - 1 : name + 1])
-            runs.append((parse_entity(*pair), pattern.sheet))
-            if after != end and data[after] != _COMMA:
-                return None
-            place, last = after + 1, pattern
-    except (msgspec.DecodeError, UnicodeDecodeError, Malformed, TypeError):
-        return None
-    return (runs, end) if place == end + 1 or end == len(BEGIN) else None
+    while place < end:
+        name = data.find(_NAME, place, end)
+        if name < 0 or not data.startswith(_FIRST, place):
+            return None
+        head = data[place : name + 2]
+        pattern = last.follower if last is not None else None
+        if pattern is not None and data.startswith(text := head.join(pattern.pieces), place):
+            after = place + len(text)
+        else:
+            pattern, after = _read(data, place, end, head)
+            if last is not None:
+                last.follower = pattern
+        pair = _entity_decoder.decode(data[place + len(_FIRST) - 1 : name + 1])
+        runs.append((parse_entity(*pair), pattern.sheet))
+        if after != end and data[after] != _COMMA:
+            return None
+        place, last = after + 1, pattern
+    return runs if place == end + 1 or end == len(BEGIN) else None
 
 
 def _read(data: bytes, place: int, end: int, head: bytes) -> tuple[_Pattern, int]:
