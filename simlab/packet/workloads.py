@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -110,14 +111,12 @@ class SizeDistribution:
 
     def size_at(self, probability: float) -> int:
         """Return the size whose cumulative probability this is (at least 1 byte)."""
-        for i, bound in enumerate(self.probability):
-            if probability <= bound:
-                if i == 0 or bound == self.probability[i - 1]:
-                    return max(1, round(self.bytes_[i]))
-                low, high = self.bytes_[i - 1], self.bytes_[i]
-                part = (probability - self.probability[i - 1]) / (bound - self.probability[i - 1])
-                return max(1, round(low + part * (high - low)))
-        return max(1, round(self.bytes_[-1]))
+        i = bisect_left(self.probability, probability)
+        if i == 0:
+            return max(1, round(self.bytes_[0]))
+        low, high = self.bytes_[i - 1], self.bytes_[i]
+        below, bound = self.probability[i - 1], self.probability[i]
+        return max(1, round(low + (probability - below) / (bound - below) * (high - low)))
 
 
 # Web search of the DCTCP paper (SIGCOMM'10 figure 4), as the reference simulators tabulate it.

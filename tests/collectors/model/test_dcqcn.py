@@ -1,5 +1,7 @@
 """DCQCN's registers and published parameter sets, against the tables of their vendors."""
 
+from dataclasses import replace
+
 import pytest
 
 from collectors.model import dcqcn
@@ -100,6 +102,7 @@ def test_rates_that_are_on_come_back_and_an_alpha_of_one_is_the_largest_register
     assert (made.rpg_min_rate, made.rpg_min_dec_fac, made.initial_alpha_value) == (1, 1, 1023)
     with pytest.raises(DcqcnRangeError, match="rpg_gd"):
         firmware_of_parameters(DcqcnParameters(cut_gain=0.75))
+    assert firmware_of_parameters(replace(tiny, min_decrease_ratio=0.9)).rpg_min_dec_fac == 90
     assert (
         firmware_of_parameters(DcqcnParameters(byte_counter_bytes=None, cut_gain=1.0)).rpg_gd == 10
     )
@@ -119,7 +122,8 @@ def told(name: str, line_bps: float) -> tuple:
 def test_published_sets_are_those_of_their_sources():
     """run.py and the sources of the simulators at 100 Gbit/s; Paraleon's tuning.py; the paper."""
     assert told("hpcc", 100e9) == ((1, 4, 300, 0), None, 1, (20, 200, 1000), 1 / 256, 1.0)
-    assert told("hpcc", 25e9)[3] == (5, 50, 1000)
+    assert (profile("hpcc", 25e9).ai_bps, profile("hpcc", 25e9).hai_bps) == (5e6, 50e6)
+    assert (profile("conweave", 25e9).ai_bps, profile("conweave", 25e9).hai_bps) == (10e6, 25e6)
     assert told("conweave", 100e9) == ((1, 4, 300, 0), None, 1, (40, 100, 100), 1 / 256, 1.0)
     assert told("simai", 400e9) == ((1, 4, 900, 0), None, 1, (50, 100, 100), 1 / 256, 1.0)
     assert told("paper", 40e9) == ((55, 50, 55, 50), 10e6, 5, (40, 200, 0), 1 / 256, 1.0)

@@ -153,8 +153,8 @@ def test_headroom_is_what_is_in_flight_and_whole_packets():
 def test_alpha_doubles_with_every_doubling_over_the_rate_of_the_hosts():
     """As in HPCC: 1/8 at 100 Gbit/s, where the hosts are, 1/4 from 200 on and 1/2 from 400."""
     cables = (
-        Cable(2, 3, 400e9, 1e-6), Cable(0, 2, 100e9, 1e-6), Cable(1, 3, 100e9, 1e-6),
-        Cable(2, 3, 300e9, 1e-6), Cable(2, 3, 100e9, 1e-6), Cable(2, 3, 50e9, 1e-6),
+        Cable(2, 3, 400e9, 1e-6), Cable(2, 3, 50e9, 1e-6), Cable(0, 2, 100e9, 1e-6),
+        Cable(1, 3, 100e9, 1e-6), Cable(2, 3, 300e9, 1e-6), Cable(2, 3, 100e9, 1e-6),
     )  # fmt: skip
     fabric = Topology(4, (2, 3), cables, (0, 0, 1, 1))
     switch = SwitchModel(alpha_doubles_with_rate=True)
@@ -163,7 +163,7 @@ def test_alpha_doubles_with_every_doubling_over_the_rate_of_the_hosts():
         (MODEL, [1 / 8] * 5),
     ):
         sim = Simulation(fabric, model, alone())
-        alphas = group_words(sim, at.GROUP_ALPHA)[[0, 3, 6, 8, 10], 3] / at.RATIO_ONE
+        alphas = group_words(sim, at.GROUP_ALPHA)[[0, 5, 8, 10, 2], 3] / at.RATIO_ONE
         assert alphas.tolist() == wanted
 
 
@@ -173,6 +173,8 @@ def test_reserves_and_headroom_come_out_of_the_buffer_and_leave_no_less_than_not
         model = replace(MODEL, switch=replace(switch, lossless=lossless))
         sim = Simulation(star(2), model, alone())
         assert sim.word(sim.state.switches + at.SWITCH_POOL) == pool
+        room = group_words(sim, at.GROUP_HEADROOM)[1]
+        assert room.tolist() == [9000 if priority in lossless else 0 for priority in range(8)]
     small = replace(MODEL, switch=replace(switch, buffer_bytes=10_000))
     sim = Simulation(star(2), small, alone())
     assert sim.word(sim.state.switches + at.SWITCH_POOL) == 0

@@ -219,9 +219,9 @@ def test_an_iteration_waits_for_all_that_its_rank_received_in_the_one_before():
 
 
 def test_queue_pairs_of_a_collective_are_numbered_by_host_with_the_kernel_s_ports():
-    made = collective(Collective(kind=Kind.REDUCE_SCATTER, ranks=(4, 5), size_bytes=2, qps=2))
+    made = collective(Collective(kind=Kind.REDUCE_SCATTER, ranks=(4, 5, 6), size_bytes=3))
     pairs = [(one.src_qp, one.dst_qp) for one in made.connections]
-    assert pairs == [(0x100, 0x100), (0x101, 0x101), (0x102, 0x102), (0x103, 0x103)]
+    assert pairs == [(0x100, 0x100), (0x101, 0x100), (0x101, 0x101)]
     assert [one.sport for one in made.connections] == [source_port(a, b) for a, b in pairs]
 
 

@@ -34,7 +34,7 @@ def test_without_truncation_the_same_flow_takes_its_exact_time():
     assert fct_ns(model, star(3), 0, 2, 10_000_000) == pytest.approx(exact, abs=1e-3)
 
 
-@pytest.mark.parametrize("rate", [10e9, 30e9, 70e9, 400e9])
+@pytest.mark.parametrize("rate", [10e9, 30e9, 70e9, 400e9, 640e9])
 def test_rates_that_are_no_whole_picoseconds_do_not_drift(rate):
     packets = 997
     time = fct_ns(Model(transport=SMALL), star(2, rate_bps=rate), 0, 1, 1000 * packets)

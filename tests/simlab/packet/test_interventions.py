@@ -153,6 +153,8 @@ def test_a_way_back_that_is_longer_than_the_way_there_stays_what_it_was():
     messages = tuple(Message(connection=0, size_bytes=1000, start_s=t) for t in (0.0, 50e-6))
     sim = Simulation(fabric, MODEL, Traffic((replace(one, ack_path=back),), messages))
     dead = Intervention(at_s=20e-6, what=What.LINK_DOWN, cable=port(3, spine) // 2, value=0.0)
+    begin, _ = sim.state.path_space
+    sim.state.path_space = (begin, begin + 3 + 5)
     assert run_with_events(sim, 200e-6, [dead])
     assert sim.state.paths[0] == ((port(3, other), port(other, 4), port(4, 1)), back)
     assert port_table(sim)["tx_packets"][list(back)].tolist() == [2] * 5

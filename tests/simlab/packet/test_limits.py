@@ -84,7 +84,7 @@ def test_what_is_out_of_bounds_is_named_with_its_bounds():
     ("cables", "wrong"),
     [
         ([(0, 2), (1, 2)], False),
-        ([(0, 2), (1, 3)], True),  # no such node
+        ([(0, 2), (1, 2), (2, 3)], True),  # no such node
         ([(0, 2), (-1, 2)], True),
         ([(0, 2), (1, 1)], True),  # both ends at one
         ([(0, 2), (0, 1)], True),  # two hosts

@@ -30,7 +30,7 @@ from simlab.packet.results import (
     watermarks,
 )
 from simlab.packet.simulation import Simulation
-from simlab.packet.topology import leaf_spine, star
+from simlab.packet.topology import Cable, Topology, leaf_spine, star
 from simlab.packet.traffic import Connection, Message, Traffic
 from simlab.packet.workloads import Flow, incast, traffic_of_flows
 from tests.simlab.packet.bare import MODEL, SIZE
@@ -103,6 +103,16 @@ def test_a_port_tells_what_it_sent_what_arrived_and_how_busy_it_was():
     assert (ports["lost"] == 0).all()
 
 
+def test_every_port_is_busy_by_the_speed_of_its_own_cable():
+    cables = tuple(Cable(host, 3, rate, 1e-6) for host, rate in enumerate((100e9, 50e9, 400e9)))
+    fabric = Topology(4, (3,), cables, (0, 0, 0, 1))
+    sim = Simulation(fabric, MODEL, incast([0, 1], 2, 100_000))
+    sim.run(30e-6)
+    sent = port_rows(sim)[:, at.PORT_TX_BYTES]
+    rates = np.array([100e9, 100e9, 50e9, 50e9, 400e9, 400e9])
+    assert port_table(sim)["utilisation"] == pytest.approx(sent * 8 / rates / 30e-6)
+
+
 def test_utilisation_at_the_very_beginning_is_none():
     assert (port_table(late_flow(1))["utilisation"] == 0).all()
 
@@ -125,24 +135,26 @@ def test_lost_packets_have_not_arrived_either():
     assert summary(sim).lost_on_links == ports["lost"].sum()
 
 
-def test_a_pause_counts_while_it_lasts_and_by_priority():
-    model = replace(MODEL, switch=SwitchModel(lossless=(5,)))
+@pytest.mark.parametrize("priority", [0, 5])
+def test_a_pause_counts_while_it_lasts_and_by_priority(priority):
+    model = replace(MODEL, switch=SwitchModel(lossless=(priority,)))
     sim = Simulation(star(2), model, incast([0], 1, 1000))
-    apply(sim, Intervention(at_s=0.0, what=What.PAUSE_STORM, host=1, value=1, priority=5))
+    apply(sim, Intervention(at_s=0.0, what=What.PAUSE_STORM, host=1, value=1, priority=priority))
     sim.run(10e-6)
     begun = (64 * 8 / 100e9 + 1e-6) * 1e12
     wanted = np.zeros((4, 8), dtype=np.int64)
-    wanted[3, 5] = 10e6 - begun
+    wanted[3, priority] = 10e6 - begun
     assert paused_ps(sim).tolist() == wanted.tolist()
     ports = port_table(sim)
-    assert ports["paused_s"] == pytest.approx([0, 0, 0, wanted[3, 5] / 1e12])
+    assert ports["paused_s"] == pytest.approx([0, 0, 0, wanted[3, priority] / 1e12])
     assert (ports["tx_pause"].tolist(), ports["rx_pause"].tolist()) == ([0, 0, 1, 0], [0, 0, 0, 1])
-    apply(sim, Intervention(at_s=10e-6, what=What.PAUSE_STORM, host=1, value=0, priority=5))
+    apply(sim, Intervention(at_s=10e-6, what=What.PAUSE_STORM, host=1, value=0, priority=priority))
     sim.run(20e-6)
-    wanted[3, 5] = 10e6
+    wanted[3, priority] = 10e6
     assert paused_ps(sim).tolist() == wanted.tolist()
     assert summary(sim).paused_s == pytest.approx(10e-6)
     assert summary(sim).pause_frames == 1
+    assert port_table(sim)["rx_pause"].tolist() == [0, 0, 0, 1]
 
 
 def test_lanes_without_credit_are_not_paused():

@@ -5,7 +5,15 @@ from collections import Counter
 import pytest
 
 from collectors.model.errors import ConfigInvalid
-from simlab.packet.topology import Cable, Topology, fat_tree, leaf_spine, rail_optimised, star
+from simlab.packet.topology import (
+    Cable,
+    Topology,
+    fat_tree,
+    leaf_spine,
+    next_hops,
+    rail_optimised,
+    star,
+)
 
 FAST, SLOW = 400e9, 200e9
 
@@ -108,6 +116,12 @@ def test_interfaces_are_numbered_from_one_in_the_order_of_the_cables():
     assert fabric.ports_of() == [[0], [3], [1, 2, 4], [5]]
     assert fabric.interface_numbers() == [1, 1, 2, 1, 3, 1]
     assert fabric.nics_per_host == 1
+
+
+def test_next_hops_towards_a_host_are_in_the_order_of_the_interfaces_or_against_it():
+    fabric = Topology(2, (1,), (Cable(0, 1, SLOW, 0.0),) * 3)
+    assert next_hops(fabric)[1, 0] == (1, 3, 5)
+    assert next_hops(fabric, descending=True)[1, 0] == (5, 3, 1)
 
 
 @pytest.mark.parametrize(
