@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.model.ecn import EcnThresholds
 from simlab.packet import layout as at
 from simlab.packet.parameters import EcnAt, InfinibandLink, Model, SwitchModel
 from simlab.packet.topology import Topology
@@ -17,12 +19,15 @@ PS = 10**12
 ETHERNET_BYTES = 38  # of a frame on the wire that the MTU does not count
 
 
-def thresholds_at(ecn: tuple[EcnAt, ...], rate_bps: float) -> EcnAt | None:
-    """Return the entry for this speed; with a single entry its thresholds scale with speed."""
+def thresholds_at(ecn: tuple[EcnAt, ...], rate_bps: float) -> EcnThresholds | None:
+    """Return the thresholds of ports of this speed; those of a single entry scale with speed."""
     for entry in ecn:
         if entry.rate_bps == rate_bps:
-            return entry
-    return ecn[0] if len(ecn) == 1 else None
+            return entry.thresholds
+    if len(ecn) != 1:
+        return None
+    only, scale = ecn[0].thresholds, rate_bps / ecn[0].rate_bps
+    return replace(only, kmin_bytes=only.kmin_bytes * scale, kmax_bytes=only.kmax_bytes * scale)
 
 
 def headroom(switch: SwitchModel, rate_bps: float, delay_s: float, packet: int) -> int:
@@ -143,13 +148,11 @@ def _fill_queue(
             s[queue + at.QUEUE_FECN_RATE] = infiniband.marking_rate
             s[queue + at.QUEUE_KMAX] = infiniband.threshold_bytes
         return
-    entry = thresholds_at(switch.ecn, rate)
-    if entry is not None:
-        scale = rate / entry.rate_bps
-        skip = switch.ecn_skip_bytes
-        s[queue + at.QUEUE_KMIN] = round(entry.thresholds.kmin_bytes * scale) + skip
-        s[queue + at.QUEUE_KMAX] = round(entry.thresholds.kmax_bytes * scale) + skip
-        s[queue + at.QUEUE_PMAX] = round(entry.thresholds.pmax_ratio * at.RANDOM_RANGE)
+    limits = thresholds_at(switch.ecn, rate)
+    if limits is not None:
+        s[queue + at.QUEUE_KMIN] = round(limits.kmin_bytes) + switch.ecn_skip_bytes
+        s[queue + at.QUEUE_KMAX] = round(limits.kmax_bytes) + switch.ecn_skip_bytes
+        s[queue + at.QUEUE_PMAX] = round(limits.pmax_ratio * at.RANDOM_RANGE)
 
 
 def fill_switches(

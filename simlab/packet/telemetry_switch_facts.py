@@ -110,15 +110,14 @@ def _queues(
     sim = telemetry.sim
     cable = sim.topology.cables[port // 2]
     packet = sim.model.transport.payload_bytes + sim.model.transport.header_bytes
-    entry = thresholds_at(switch.ecn, cable.rate_bps)
+    limits = thresholds_at(switch.ecn, cable.rate_bps)
     for index in sorted({DATA_PRIORITY, *switch.lossless}):
         queue = Slot(interface, "queue", index)
-        yield Setting(queue, "ecn_enabled", entry is not None, WHERE)
-        if entry is not None:
-            scale = cable.rate_bps / entry.rate_bps
-            yield Setting(queue, "kmin_bytes", entry.thresholds.kmin_bytes * scale, WHERE)
-            yield Setting(queue, "kmax_bytes", entry.thresholds.kmax_bytes * scale, WHERE)
-            yield Setting(queue, "pmax_ratio", entry.thresholds.pmax_ratio, WHERE)
+        yield Setting(queue, "ecn_enabled", limits is not None, WHERE)
+        if limits is not None:
+            yield Setting(queue, "kmin_bytes", limits.kmin_bytes, WHERE)
+            yield Setting(queue, "kmax_bytes", limits.kmax_bytes, WHERE)
+            yield Setting(queue, "pmax_ratio", limits.pmax_ratio, WHERE)
     for index in switch.lossless if switch.pfc else ():
         group = Slot(interface, "priority_group", index)
         room = headroom(switch, cable.rate_bps, cable.delay_s, packet)

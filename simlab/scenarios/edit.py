@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from collectors.model.ecn import EcnThresholds
@@ -110,19 +110,14 @@ class Edit:
             switch = self.model.switch_at(node, port)
             rate = self.topology.cables[port // 2].rate_bps
             # Where marking was off, turning it on without thresholds means the fabric's usual.
-            entry = thresholds_at(switch.ecn, rate) or thresholds_at(self.model.switch.ecn, rate)
+            usual = thresholds_at(switch.ecn, rate) or thresholds_at(self.model.switch.ecn, rate)
             on = wanted.pop("ecn_enabled", bool(switch.ecn) or bool(wanted))
-            if entry is None and on and len(wanted) < len(EcnThresholds.__dataclass_fields__):
+            if usual is None and on and len(wanted) < len(EcnThresholds.__dataclass_fields__):
                 raise ConfigInvalid(
                     str(self.places.names.interface(port)), "ecn_enabled",
                     "needs kmin_bytes, kmax_bytes and pmax_ratio: no queue of this fabric has any",
                 )  # fmt: skip
-            scale = rate / entry.rate_bps if entry is not None else 1.0
-            known = {} if entry is None else {
-                "kmin_bytes": entry.thresholds.kmin_bytes * scale,
-                "kmax_bytes": entry.thresholds.kmax_bytes * scale,
-                "pmax_ratio": entry.thresholds.pmax_ratio,
-            }  # fmt: skip
+            known = {} if usual is None else asdict(usual)
             ecn: tuple[EcnAt, ...] = ()
             if on:
                 try:

@@ -90,17 +90,12 @@ def in_force(draw: Draw) -> tuple[object, ...]:
 
     def at_port(port: int) -> object:
         switch = model.switch_at(topology.end(port), port)
-        rate = topology.cables[port // 2].rate_bps
         cable = topology.cables[port // 2]
+        rate = cable.rate_bps
         packet = model.transport.payload_bytes + model.transport.header_bytes
         room = headroom(switch, rate, cable.delay_s, packet)
         bare = replace(switch, ecn=(), headroom_bytes=room)
-        entry = thresholds_at(switch.ecn, rate)
-        if entry is None:
-            return bare
-        limits, scale = entry.thresholds, rate / entry.rate_bps
-        marking = (limits.kmin_bytes * scale, limits.kmax_bytes * scale, limits.pmax_ratio)
-        return marking, bare
+        return thresholds_at(switch.ecn, rate), bare
 
     return (
         [at_port(p) for p in range(2 * len(topology.cables)) if topology.end(p) in switches],
