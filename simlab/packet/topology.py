@@ -52,6 +52,15 @@ class Topology:
         """Return the node that a directed port sends to."""
         return self.end(port ^ 1)
 
+    def port_to(self, node: int, peer: int) -> int:
+        """Return the first directed port of a node that sends to a peer; KeyError: no cable."""
+        for index, cable in enumerate(self.cables):
+            if (cable.a, cable.b) == (node, peer):
+                return 2 * index
+            if (cable.b, cable.a) == (node, peer):
+                return 2 * index + 1
+        raise KeyError(f"no cable from node {node} to node {peer}")
+
     def ports_of(self) -> list[list[int]]:
         """Return the directed ports of every node, in interface order."""
         ports: list[list[int]] = [[] for _ in range(self.node_count)]

@@ -27,6 +27,7 @@ from simlab.scenarios.job import Job, Pattern
 GBPS = 1e9
 IB_ACK_TIMEOUT_S = 16.8e-3  # timeout 12; waits for credit are long, loss is rare
 POLLS = 12
+RATES_GBPS = (50.0, 100.0, 200.0)
 BUFFER_MIB = 24.0  # of a switch of 100 Gbit/s ports; more for faster ones
 TIGHT_MIB = 6.0  # of a switch that pauses its peers when ECN does not hold the senders back
 
@@ -105,7 +106,7 @@ def clos(
     leaves: tuple[int, int] = (2, 4),
     spines: tuple[int, int] = (2, 4),
     hosts: tuple[int, int] = (3, 4),
-    rates: Sequence[float] = (50, 100, 200),
+    rates: Sequence[float] = RATES_GBPS,
     taper: float = 1.0,
     parallel: int = 1,
     buffer_mib: float = BUFFER_MIB,
@@ -137,7 +138,7 @@ def one_switch(
     rng: Random,
     *,
     hosts: tuple[int, int] = (4, 8),
-    rates: Sequence[float] = (50, 100, 200),
+    rates: Sequence[float] = RATES_GBPS,
     buffer_mib: float = BUFFER_MIB,
 ) -> Ground:
     """Draw hosts around one switch."""

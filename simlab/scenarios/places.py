@@ -111,6 +111,10 @@ class Places:
         port = self.names.port(node)
         return (port, port.device, self.names.netdev(node), Host(port.device.host))
 
+    def around_host(self, node: int) -> tuple[Entity, ...]:
+        """Return every entity that stands for a host's NIC or for its cable."""
+        return (*self.around_nic(node), *self.around_cable(self.nic_port[node] // 2))
+
     @staticmethod
     def _known(found: int | None, entity: Entity) -> int:
         if found is None:

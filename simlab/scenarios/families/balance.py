@@ -13,10 +13,10 @@ from simlab.packet.interventions import Intervention, What
 from simlab.packet.routing import build_routes
 from simlab.packet.topology import fat_tree
 from simlab.scenarios.draw import Change, Draw, Truth
-from simlab.scenarios.families.config import interfaces_of
 from simlab.scenarios.family import Family, places_of, planted, turned
 from simlab.scenarios.ground import GBPS, Ground, clos, duration_of, model_of, subnet
 from simlab.scenarios.job import Job, Pattern
+from simlab.scenarios.sound import interfaces_of
 
 MIN_SHARING = 2  # flows on one uplink, as many as it has room for one
 UNEVEN = ("ecmp-imbalance", "hash-collision")
@@ -163,11 +163,7 @@ def _ib_hot_link(rng: Random) -> Draw:
     ground = subnet(clos(rng, leaves=(2, 2), spines=(3, 4), hosts=(4, 4)))
     job = _copies(ground, 8, rng)
     topology = ground.topology
-    ports = topology.ports_of()
-
-    def hop(a: int, b: int) -> int:
-        return next(port for port in ports[a] if topology.peer(port) == b)
-
+    hop = topology.port_to
     near, far, spine = topology.switches[0], topology.switches[1], topology.switches[2]
     pairs = list(zip(job.ranks[::2], job.ranks[1::2], strict=True))
     paths = tuple(

@@ -2,75 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from random import Random
 
-from collectors.model.entities import Entity, Interface, Slot, Switch, queue
-from simlab.packet.parameters import Form
+from collectors.model.entities import Entity, Interface
 from simlab.packet.telemetry_switch_facts import DATA_DSCP, DSCP_TO_CLASS, SWITCH_MTU
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios.draw import Change, Draw
 from simlab.scenarios.family import Family, Make, places_of, planted, turned
-from simlab.scenarios.ground import (
-    across,
-    all_reduce,
-    clos,
-    contended,
-    contended_clos,
+from simlab.scenarios.sound import (
+    cables_at,
+    contended_draw,
+    gather_of,
+    hot_draw,
+    interfaces_of,
+    leaf_of_receiver,
+    mismarked,
+    plain,
+    queues,
+    receiver_egress,
 )
-from simlab.scenarios.job import Job, Pattern
 
 LOSSLESS = tuple(p == DATA_PRIORITY for p in range(8))
 LOSSY = (False,) * 8
 LOST_CLASS = ("pfc-mismatch", "class-not-lossless")
-
-
-def contended_draw(rng: Random, **fabric: float) -> Draw:
-    """Draw a training job and an incast past it, with nothing wrong."""
-    ground = contended_clos(rng, **fabric)  # type: ignore[arg-type]
-    return ground.draw(*contended(ground, rng))
-
-
-def plain(rng: Random) -> Draw:
-    """Draw a training job across leaves, with nothing wrong."""
-    ground = clos(rng, taper=2.0)
-    return ground.draw(all_reduce(ground, rng, ranks=across(ground)))
-
-
-def gather_of(draw: Draw) -> Job:
-    """Return the incast among the jobs of a draw."""
-    return next(job for job in draw.jobs if job.pattern is Pattern.INCAST)
-
-
-def receiver_egress(draw: Draw) -> Interface:
-    """Return the switch interface towards the receiver of the incast."""
-    places = places_of(draw)
-    return places.names.interface(places.nic_port[gather_of(draw).ranks[-1]] ^ 1)
-
-
-def interfaces_of(draw: Draw, switch: Switch) -> list[Interface]:
-    """Return all interfaces of a switch."""
-    places = places_of(draw)
-    ports = draw.plan.topology.ports_of()[places.switch(switch)]
-    return [places.names.interface(port) for port in ports]
-
-
-def leaf_of_receiver(draw: Draw) -> Switch:
-    """Return the switch of the incast's receiver."""
-    return receiver_egress(draw).switch
-
-
-def queues(interfaces: Iterable[Interface]) -> list[Slot]:
-    """Return the data queue of each interface."""
-    return [queue(interface, DATA_PRIORITY) for interface in interfaces]
-
-
-def cables_at(draw: Draw, interfaces: Iterable[Interface]) -> list[Entity]:
-    """Return everything that stands for the cables of some interfaces."""
-    places = places_of(draw)
-    cables = dict.fromkeys(places.interface(interface) // 2 for interface in interfaces)
-    return [entity for cable in cables for entity in places.around_cable(cable)]
 
 
 def _ecn_off_egress(rng: Random) -> Draw:
@@ -94,23 +49,10 @@ def _kmin_too_high(rng: Random) -> Draw:
     sound = contended_draw(rng)
     leaf = leaf_of_receiver(sound)
     where = queues(interfaces_of(sound, leaf))
-    ecn = sound.plan.model.switch.ecn[0]
-    scale = ecn.thresholds.kmin_bytes / ecn.rate_bps
     factor = rng.uniform(30, 60)
-    wrong, usual = [], []
-    places = places_of(sound)
-    for slot in where:
-        rate = sound.plan.topology.cables[places.interface(slot) // 2].rate_bps
-        kmin, kmax = scale * rate, 4 * scale * rate
-        wrong.append(turned([slot], "kmin_bytes", kmin * factor, kmin))
-        usual.append(turned([slot], "kmax_bytes", kmax * factor, kmax))
-    both = [*wrong, *usual]
     right: list[Entity] = [leaf, *interfaces_of(sound, leaf), *where]
-    return planted(
-        sound, ("pfc-before-ecn",), right,
-        fault=[c for one in both for c in one["fault"]],
-        cure=[c for one in both for c in one["cure"]],
-    )  # fmt: skip
+    high = mismarked(sound, where, kmin_bytes=factor, kmax_bytes=factor)
+    return planted(sound, ("pfc-before-ecn",), right, **high)
 
 
 def _without_ect(rng: Random) -> Draw:
@@ -135,19 +77,6 @@ def _pfc_off(choose: Callable[[Draw, Random], list[Interface]]) -> Make:
     return make
 
 
-def hot_draw(rng: Random) -> Draw:
-    """Draw an incast past a training job where, on purpose, PFC alone holds senders back."""
-    ground = contended_clos(rng, buffer_mib=2.0)
-    model = replace(
-        ground.model,
-        congestion=replace(ground.model.congestion, form=Form.OFF),
-        switch=replace(ground.model.switch, ecn=()),
-    )
-    ground = replace(ground, model=model)
-    train, gather = contended(ground, rng)
-    return ground.draw(gather, train)
-
-
 def _one_uplink(draw: Draw, rng: Random) -> list[Interface]:
     """Return an interface of the receiver's leaf that faces a spine."""
     places = places_of(draw)
@@ -166,7 +95,7 @@ def _host_without_pfc(rng: Random) -> Draw:
     node = rng.choice(gather_of(sound).ranks[:-1])
     places = places_of(sound)
     netdev = places.names.netdev(node)
-    right = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    right = places.around_host(node)
     return planted(sound, LOST_CLASS, right, **turned([netdev], "pfc_priorities", LOSSY, LOSSLESS))
 
 
@@ -220,7 +149,7 @@ def _host_mtu(rng: Random) -> Draw:
     places = places_of(sound)
     node = rng.choice(sound.jobs[0].ranks)
     netdev = places.names.netdev(node)
-    right = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    right = places.around_host(node)
     return planted(sound, MTU, right, **turned([netdev], "mtu_bytes", 1500, SWITCH_MTU))
 
 
@@ -239,7 +168,7 @@ def _global_pause(rng: Random) -> Draw:
     places = places_of(sound)
     node = rng.choice(sound.jobs[0].ranks)
     netdev = places.names.netdev(node)
-    right = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    right = places.around_host(node)
     causes = ("pause-with-roce", "global-pause")
     return planted(sound, causes, right, **turned([netdev], "pause_rx_enabled", True, False))
 

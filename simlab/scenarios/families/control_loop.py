@@ -8,23 +8,23 @@ from random import Random
 from collectors.model.entities import Entity, Port
 from simlab.packet.parameters import Form, InfinibandLink
 from simlab.scenarios.draw import Change, Draw, Truth
-from simlab.scenarios.families.config import (
-    contended_draw,
-    gather_of,
-    interfaces_of,
-    queues,
-    receiver_egress,
-)
-from simlab.scenarios.family import Family, places_of, planted, turned
+from simlab.scenarios.family import Family, FaultAndCure, places_of, planted, turned
 from simlab.scenarios.ground import (
-    across,
-    all_reduce,
-    clos,
     contended,
     contended_clos,
     incast,
     one_switch,
     subnet,
+)
+from simlab.scenarios.sound import (
+    contended_draw,
+    gather_of,
+    interfaces_of,
+    mismarked,
+    misset,
+    plain,
+    queues,
+    receiver_egress,
 )
 
 OFF = (False,) * 8
@@ -66,21 +66,14 @@ def _marking_places(draw: Draw) -> list[Entity]:
     return found
 
 
-def _marking(draw: Draw, **wrong: float) -> dict[str, list[Change]]:
+def _marking(draw: Draw, **wrong: float) -> FaultAndCure:
     """Return fault and cure of the thresholds of all queues; wrong: factors by setting."""
-    ecn = draw.plan.model.switch.ecn[0]
-    places = places_of(draw)
-    fault, cure = [], []
-    for node in draw.plan.topology.switches:
-        for slot in queues(interfaces_of(draw, draw.names.switch(node))):
-            rate = draw.plan.topology.cables[places.interface(slot) // 2].rate_bps
-            for name, factor in wrong.items():
-                usual = getattr(ecn.thresholds, name)
-                if name != "pmax_ratio":
-                    usual *= rate / ecn.rate_bps
-                fault.append(Change(slot, name, usual * factor))
-                cure.append(Change(slot, name, usual))
-    return {"fault": fault, "cure": cure}
+    slots = [
+        slot
+        for node in draw.plan.topology.switches
+        for slot in queues(interfaces_of(draw, draw.names.switch(node)))
+    ]
+    return mismarked(draw, slots, **wrong)
 
 
 def _over_throttled(rng: Random) -> Draw:
@@ -90,22 +83,9 @@ def _over_throttled(rng: Random) -> Draw:
     low = _marking(sound, kmin_bytes=0.005, kmax_bytes=0.006, pmax_ratio=5.0)
     egress = receiver_egress(sound)
     right = [egress, *_marking_places(sound), *_nics(sound)]
-    hasty = _everywhere(sound, {"dcqcn_cut_window_s": 1e-6, "dcqcn_cnp_interval_s": 0.0})
+    hasty = misset(sound, dcqcn_cut_window_s=1e-6, dcqcn_cnp_interval_s=0.0)
     fault, cure = [*low["fault"], *hasty["fault"]], [*low["cure"], *hasty["cure"]]
     return planted(sound, ("over-throttling",), right, fault, cure)
-
-
-def _everywhere(draw: Draw, wrong: dict[str, float]) -> dict[str, list[Change]]:
-    """Return fault and cure of DCQCN parameters of all NICs."""
-    usual = draw.plan.model.congestion.dcqcn
-    return {
-        "fault": [Change(p, name, value) for p in _nics(draw) for name, value in wrong.items()],
-        "cure": [
-            Change(port, name, getattr(usual, name.removeprefix("dcqcn_")))
-            for port in _nics(draw)
-            for name in wrong
-        ],
-    }
 
 
 def _slow_recovery(rng: Random) -> Draw:
@@ -114,12 +94,9 @@ def _slow_recovery(rng: Random) -> Draw:
     train, gather = contended(ground, rng)
     sound = ground.draw(gather, train)
     usual = sound.plan.model.congestion.dcqcn
-    wrong = {
-        "dcqcn_ai_bps": 1e6, "dcqcn_hai_bps": 2e6,
-        "dcqcn_increase_timer_s": usual.increase_timer_s * rng.choice((4, 8)),
-    }  # fmt: skip
-    slow = _everywhere(sound, wrong)
-    return planted(sound, ("slow-recovery",), _nics(sound), slow["fault"], slow["cure"])
+    timer_s = usual.increase_timer_s * rng.choice((4, 8))
+    slow = misset(sound, dcqcn_ai_bps=1e6, dcqcn_hai_bps=2e6, dcqcn_increase_timer_s=timer_s)
+    return planted(sound, ("slow-recovery",), _nics(sound), **slow)
 
 
 def _saturated(rng: Random) -> Draw:
@@ -134,7 +111,7 @@ def _saturated(rng: Random) -> Draw:
         egress, *queues([egress]), *places.around_cable(places.interface(egress) // 2),
     ]  # fmt: skip
     causes = ("marking-saturated",)
-    return planted(sound, causes, right, weak["fault"], weak["cure"])
+    return planted(sound, causes, right, **weak)
 
 
 def _ib_without_control(rng: Random) -> Draw:
@@ -157,8 +134,7 @@ def _ib_without_control(rng: Random) -> Draw:
 
 def _ib_eager(rng: Random) -> Draw:
     """Congestion control of a subnet that throttles although no link is full."""
-    ground = subnet(clos(rng, taper=2.0))
-    sound = ground.draw(all_reduce(ground, rng, ranks=across(ground)))
+    sound = plain(rng, infiniband=True)
     eager = replace(
         sound.plan.model.congestion, form=Form.INFINIBAND, ccti_increase=8, ccti_timer_s=2e-3,
         cct=tuple(step / 2 for step in range(128)),

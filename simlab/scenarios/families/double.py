@@ -5,17 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from simlab.scenarios.draw import Draw
-from simlab.scenarios.families.config import (
-    MTU,
-    contended_draw,
-    gather_of,
-    plain,
-    queues,
-    receiver_egress,
-)
+from simlab.scenarios.families.config import MTU
 from simlab.scenarios.families.flow_control import slow_host
 from simlab.scenarios.families.link import host_cable, lossy
 from simlab.scenarios.family import Family, places_of, planted, turned
+from simlab.scenarios.sound import contended_draw, gather_of, plain, queues, receiver_egress
 
 
 def _loss_and_ecn(rng: Random) -> Draw:
@@ -57,7 +51,7 @@ def _silent_and_pcie(rng: Random) -> Draw:
     one = planted(sound, ("reaction-off", "cnp-feedback"), places.around_nic(node), **fix)
     other = rng.choice(sound.jobs[0].ranks)
     lanes = turned([sound.names.device(other)], "pcie_width_lanes", 2, 16)
-    right = [*places.around_nic(other), *places.around_cable(places.nic_port[other] // 2)]
+    right = places.around_host(other)
     return planted(one, ("pcie-link", "slow-receiver"), right, **lanes)
 
 

@@ -11,10 +11,10 @@ from simlab.packet.interventions import Intervention, What
 from simlab.packet.parameters import Form, NicModel
 from simlab.packet.traffic import DATA_PRIORITY
 from simlab.scenarios.draw import Change, Draw, Truth
-from simlab.scenarios.families.config import contended_draw, gather_of, plain, receiver_egress
 from simlab.scenarios.family import Family, places_of, planted
-from simlab.scenarios.ground import across, all_reduce, clos, subnet
+from simlab.scenarios.ground import clos
 from simlab.scenarios.job import Job, Pattern
+from simlab.scenarios.sound import contended_draw, gather_of, misset, plain, receiver_egress
 
 SLOW = ("slow-receiver", "pause-root")
 
@@ -24,7 +24,7 @@ def slow_host(draw: Draw, node: int, drain_bps: float, causes: tuple[str, ...] =
     places = places_of(draw)
     slow = draw.plan.model.host.slow | {node: drain_bps}
     model = replace(draw.plan.model, host=replace(draw.plan.model.host, slow=slow))
-    right = (*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2))
+    right = places.around_host(node)
     cure = (Change(places.names.port(node), "host_repair", True),)
     truth = Truth(causes, right, cure)
     return replace(draw, plan=replace(draw.plan, model=model), truths=(*draw.truths, truth))
@@ -52,7 +52,7 @@ def _storm(rng: Random) -> Draw:
     plan = replace(sound.plan, events=(event,))
     nic_pause = replace(plan.model.host, pause_s=plan.model.switch.pause_s)
     plan = replace(plan, model=replace(plan.model, host=nic_pause))
-    right = (*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2))
+    right = places.around_host(node)
     cure = (Change(places.names.port(node), "host_repair", True),)
     return replace(sound, plan=plan, truths=(Truth(("pause-storm", *SLOW), right, cure),))
 
@@ -65,18 +65,13 @@ def _deadlock(rng: Random) -> Draw:
     ground = replace(ground, model=replace(ground.model, congestion=control, switch=switch))
     one, two = ground.leaves()
     topology = ground.topology
-    ports = topology.ports_of()
-
-    def hop(a: int, b: int) -> int:
-        return next(port for port in ports[a] if topology.peer(port) == b)
-
     leaf_a, leaf_b, spine_a, spine_b = topology.switches
     paths = []
     for src, dst in ((one[0], one[2]), (one[1], one[3]), (two[0], two[2]), (two[1], two[3])):
         near, far = (leaf_a, leaf_b) if src in one else (leaf_b, leaf_a)
         first, second = (spine_a, spine_b) if src in one else (spine_b, spine_a)
         nodes = [near, first, far, second, near, dst]
-        hops = tuple(hop(a, b) for a, b in pairwise(nodes))
+        hops = tuple(topology.port_to(a, b) for a, b in pairwise(nodes))
         paths.append((src, dst, hops))
     ranks = tuple(node for src, dst, _ in paths for node in (src, dst))
     job = Job(
@@ -86,7 +81,7 @@ def _deadlock(rng: Random) -> Draw:
     sound = ground.draw(job)
     places = places_of(sound)
     circle = [
-        places.names.interface(hop(a, b))
+        places.names.interface(topology.port_to(a, b))
         for a, b in (
             (leaf_a, spine_a), (spine_a, leaf_b), (leaf_b, spine_b), (spine_b, leaf_a),
         )
@@ -100,19 +95,13 @@ def _deadlock(rng: Random) -> Draw:
 def _slow_reaction(rng: Random) -> Draw:
     """A sustained incast that DCQCN is set too slow for: marks, CNPs, and pauses all the same."""
     sound = contended_draw(rng, buffer_mib=4.0)
-    ports = [sound.names.port(node) for node in sound.plan.topology.hosts]
-    usual = sound.plan.model.congestion.dcqcn
-    slow = {"dcqcn_g": 1 / 4096, "dcqcn_cut_window_s": rng.uniform(0.5e-3, 1e-3),
-            "dcqcn_initial_alpha": 0.05}  # fmt: skip
-    fault = [Change(port, name, value) for port in ports for name, value in slow.items()]
-    cure = [
-        Change(port, name, getattr(usual, name.removeprefix("dcqcn_")))
-        for port in ports
-        for name in slow
-    ]
+    slow = misset(
+        sound, dcqcn_g=1 / 4096, dcqcn_cut_window_s=rng.uniform(0.5e-3, 1e-3),
+        dcqcn_initial_alpha=0.05,
+    )  # fmt: skip
     egress = receiver_egress(sound)
     causes = ("incast", "pause-root", "path-marks", "incast-beyond-cnp")
-    return planted(sound, causes, _towards(sound, egress), fault, cure)
+    return planted(sound, causes, _towards(sound, egress), **slow)
 
 
 def _towards(draw: Draw, egress: Interface) -> tuple[Entity, ...]:
@@ -123,13 +112,12 @@ def _towards(draw: Draw, egress: Interface) -> tuple[Entity, ...]:
 
 def _ib_slow(rng: Random) -> Draw:
     """An adapter that returns credits late: it never grants more than a packet or two."""
-    ground = subnet(clos(rng, taper=2.0))
-    sound = ground.draw(all_reduce(ground, rng, ranks=across(ground), qps=8))
+    sound = plain(rng, infiniband=True, qps=8)
     node = rng.choice(sound.jobs[0].ranks)
     places = places_of(sound)
     few = NicModel(credits_bytes=rng.randint(4300, 6000))
     model = replace(sound.plan.model, nics={node: few})
-    right = (*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2))
+    right = places.around_host(node)
     cure = (Change(places.names.port(node), "host_repair", True),)
     plan = replace(sound.plan, model=model)
     return replace(sound, plan=plan, truths=(Truth(("ib-slow-receiver",), right, cure),))

@@ -22,6 +22,7 @@ from simlab.scenarios.ground import (
     subnet,
 )
 from simlab.scenarios.job import Job, Pattern
+from simlab.scenarios.sound import plain
 
 
 def _roomy(rng: Random) -> Ground:
@@ -38,8 +39,7 @@ def _ring(ground: Callable[[Random], Ground], qps: int | None = None) -> Make:
 
 
 def _across(rng: Random) -> Draw:
-    ground = clos(rng, taper=2.0)
-    return ground.draw(all_reduce(ground, rng, ranks=across(ground), qps=8))
+    return plain(rng, qps=8)
 
 
 def _pattern(pattern: Pattern, *, taper: float = 2.0, ib: bool = False, busy: float = 0.8) -> Make:

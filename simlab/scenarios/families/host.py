@@ -7,21 +7,21 @@ from random import Random
 
 from collectors.model.entities import Entity
 from simlab.scenarios.draw import Change, Draw
-from simlab.scenarios.families.config import LOSSLESS, LOSSY, hot_draw, plain
+from simlab.scenarios.families.config import LOSSLESS, LOSSY
 from simlab.scenarios.families.flow_control import slow_host
 from simlab.scenarios.family import Family, places_of, planted, turned
-from simlab.scenarios.ground import across, all_reduce, clos, incast, one_switch
+from simlab.scenarios.ground import incast, one_switch
+from simlab.scenarios.sound import hot_draw, plain
 
 PCIE = ("pcie-link",)
 
 
 def _pcie(rng: Random, setting: str, wrong: float, right: float) -> Draw:
-    ground = clos(rng, taper=2.0, rates=(100, 200))
-    sound = ground.draw(all_reduce(ground, rng, ranks=across(ground)))
+    sound = plain(rng, rates=(100, 200))
     places = places_of(sound)
     node = rng.choice(sound.jobs[0].ranks)
     device = places.names.device(node)
-    where = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    where = places.around_host(node)
     return planted(sound, PCIE, where, **turned([device], setting, wrong, right))
 
 
@@ -48,7 +48,7 @@ def _not_ready(rng: Random) -> Draw:
         Change(port, "receive_interval_s", pace),
     )
     cure = (Change(port, "receive_queue_depth", 1), Change(port, "receive_interval_s", 0.0))
-    right = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    right = places.around_host(node)
     return planted(sound, ("receiver-not-ready",), right, fault, cure)
 
 
@@ -62,7 +62,7 @@ def _overflow(rng: Random) -> Draw:
     fix = turned([netdev], "pfc_priorities", LOSSY, LOSSLESS)
     causes = ("nic-buffer-overflow", "pfc-mismatch", "class-not-lossless", "slow-receiver")
     places = places_of(sound)
-    right = [*places.around_nic(node), *places.around_cable(places.nic_port[node] // 2)]
+    right = places.around_host(node)
     cure = [*fix["cure"], Change(sound.names.port(node), "host_repair", True)]
     return planted(replace(slow, truths=()), causes, right, fix["fault"], cure)
 

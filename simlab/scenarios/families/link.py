@@ -13,21 +13,11 @@ from simlab.packet.interventions import Intervention, What
 from simlab.packet.routing import build_routes
 from simlab.scenarios.draw import Change, Draw, Ticking, Truth
 from simlab.scenarios.family import Family, Make, places_of
-from simlab.scenarios.ground import Ground, across, all_reduce, clos, subnet
 from simlab.scenarios.places import Places
+from simlab.scenarios.sound import plain
 
 DAMAGED = ("link-errors", "lossy-cable", "fec-errors")
 IB_DAMAGED = ("ib-bad-cable", *DAMAGED)
-
-
-def _sound(rng: Random, *, taper: float = 2.0) -> Draw:
-    ground = clos(rng, taper=taper)
-    return ground.draw(all_reduce(ground, rng, ranks=across(ground)))
-
-
-def _sound_subnet(rng: Random) -> Draw:
-    ground: Ground = subnet(clos(rng, taper=2.0))
-    return ground.draw(all_reduce(ground, rng, ranks=across(ground)))
 
 
 def host_cable(draw: Draw, rng: Random) -> int:
@@ -62,7 +52,7 @@ def lossy(draw: Draw, cable: int, loss: float, causes: tuple[str, ...] = DAMAGED
 
 def _lossy(choose: Callable[[Draw, Random], int], low: float, high: float) -> Make:
     def make(rng: Random) -> Draw:
-        sound = _sound(rng)
+        sound = plain(rng)
         return lossy(sound, choose(sound, rng), 10 ** rng.uniform(low, high))
 
     return make
@@ -74,7 +64,7 @@ def _ends(places: Places, cable: int) -> list[Entity]:
 
 def _fec(rng: Random) -> Draw:
     """An optic that error correction hardly saves: some blocks are lost."""
-    sound = _sound(rng)
+    sound = plain(rng)
     cable = host_cable(sound, rng)
     rate = 10 ** rng.uniform(6, 7)
     nic = next(end for end in _ends(places_of(sound), cable) if isinstance(end, Netdev))
@@ -88,7 +78,7 @@ def _fec(rng: Random) -> Draw:
 
 def _symbols(rng: Random) -> Draw:
     """Symbol errors at a NIC that grow beside the loss."""
-    sound = _sound(rng)
+    sound = plain(rng)
     cable = host_cable(sound, rng)
     nic = next(end for end in _ends(places_of(sound), cable) if isinstance(end, Netdev))
     rate = 10 ** rng.uniform(4, 6)
@@ -107,7 +97,7 @@ def slowed(draw: Draw, cable: int, share: float, causes: tuple[str, ...] = ("slo
 
 def _slow(choose: Callable[[Draw, Random], int], *, taper: float) -> Make:
     def make(rng: Random) -> Draw:
-        sound = _sound(rng, taper=taper)
+        sound = plain(rng, taper=taper)
         return slowed(sound, choose(sound, rng), rng.choice((0.25, 0.4, 0.5)))
 
     return make
@@ -126,7 +116,7 @@ def cut(
 
 def _down(choose: Callable[[Draw, Random], int], *, detour: bool) -> Make:
     def make(rng: Random) -> Draw:
-        sound = _sound(rng, taper=1.0)
+        sound = plain(rng, taper=1.0)
         share = rng.uniform(0.2, 0.6)
         return cut(sound, choose(sound, rng), share * sound.plan.config.duration_s, detour=detour)
 
@@ -134,14 +124,14 @@ def _down(choose: Callable[[Draw, Random], int], *, detour: bool) -> Make:
 
 
 def _ib_lossy(rng: Random) -> Draw:
-    sound = _sound_subnet(rng)
+    sound = plain(rng, infiniband=True)
     cable = host_cable(sound, rng)
     return _as_ports(lossy(sound, cable, 10 ** rng.uniform(-2.5, -1.7), IB_DAMAGED))
 
 
 def _ib_narrow(rng: Random) -> Draw:
     """A link that runs on one lane of four."""
-    sound = _sound_subnet(rng)
+    sound = plain(rng, infiniband=True)
     return _as_ports(slowed(sound, host_cable(sound, rng), 0.25, ("ib-bad-cable", "slow-link")))
 
 

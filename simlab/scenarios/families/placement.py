@@ -7,10 +7,10 @@ from random import Random
 
 from collectors.model.entities import Entity
 from simlab.scenarios.draw import Change, Draw, Truth
-from simlab.scenarios.families.config import interfaces_of
 from simlab.scenarios.family import Family
 from simlab.scenarios.ground import clos
 from simlab.scenarios.job import Job, Pattern
+from simlab.scenarios.sound import interfaces_of
 
 NARROW = ("oversubscription",)
 

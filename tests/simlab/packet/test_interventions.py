@@ -140,11 +140,7 @@ def test_paths_that_change_may_fill_their_space_to_the_last_word():
 def test_a_way_back_that_is_longer_than_the_way_there_stays_what_it_was():
     """Hosts 0, 1, 2 on leaves 3, 4, 5; ACKs come back by way of leaf 5 and the other spine."""
     fabric = leaf_spine(3, 2, 1)
-    ports = fabric.ports_of()
-
-    def port(a: int, b: int) -> int:
-        return next(one for one in ports[a] if fabric.peer(one) == b)
-
+    port = fabric.port_to
     one = Connection(src=0, dst=1)
     spine = fabric.peer(paths(Simulation(fabric, MODEL, Traffic((one,), alone().messages)))[0])
     other = 13 - spine
