@@ -6,11 +6,13 @@ probabilities percent, watchdog times milliseconds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collectors.model.entities import Entity, Interface, Slot, Switch
+from collectors.model.errors import Malformed
 from collectors.model.facts import Attribute, Facts, Neighbour, Setting, Value
 
 Row = Mapping[str, str]
@@ -94,6 +96,17 @@ def parse_config_db(
         tuple(reader.settings), tuple(reader.attributes), neighbours=tuple(_neighbours(reader))
     )
     return facts, reader.odd
+
+
+def parse_config_json(text: str, where: str) -> dict[str, dict[str, dict[str, str]]]:
+    """Return table -> key -> fields of a file's text. Raises Malformed naming `where`."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(where, "config_db", f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise Malformed(where, "config_db", "not a JSON object")
+    return config_of_json(data)
 
 
 def config_of_json(data: Mapping[str, object]) -> dict[str, dict[str, dict[str, str]]]:

@@ -64,7 +64,8 @@ def parse_neighbours(
         if local is None and number not in local_names:
             local = interfaces.get(number)
         if local is None:
-            if not any(number in interfaces and interfaces[number] is None for _ in (0,)):
+            unwanted = number in interfaces and interfaces[number] is None
+            if not unwanted:
                 lost.append(local_number)
             continue
         chassis = identifier(row.get("chassis", b""), is_mac=row.get("chassis_type") == _MAC)

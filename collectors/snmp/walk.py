@@ -19,8 +19,8 @@ GET_BATCH: Final = 40
 class Pace:
     """How much a target gives in one reply, learnt as it answers.
 
-    repetitions: rows to ask for; halved when a reply is too big or does not come. ends: column
-    -> rows at its known end, so that an end without a following column is trusted.
+    repetitions: rows to ask for; halved when a reply is too big or does not come. max_rows: of a
+    column, beyond which it is read no further.
     """
 
     repetitions: int = 60
@@ -45,7 +45,8 @@ async def walk(
 
     Rows out of order are kept; a reply that brings nothing new ends the walk with a gap. A walk
     that ends inside a column's last reply may have met a reply that was too big: it is repeated
-    once with fewer rows. Raises FabricError where not even few rows are answered.
+    once with fewer rows. ends: column -> rows at its known end, so that an end without a
+    following column is trusted. Raises FabricError where not even few rows are answered.
     """
     while True:
         rows, ended = await _once(session, oid, pace, gap)

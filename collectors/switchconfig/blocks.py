@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from collectors.model.entities import Entity, Interface, Switch
+from collectors.model.entities import Entity, Interface, Slot, Switch
 from collectors.model.facts import Attribute, Setting, Value
 
 
@@ -60,6 +61,9 @@ def parse_indented(text: str) -> Line:
 _TOKEN = re.compile(r'/\*.*?\*/|#[^\n]*|"[^"]*"|[{};]|\[[^\]]*\]|[^\s{};"\[]+', re.DOTALL)
 
 Path = tuple[tuple[str, ...], int]
+Units = Mapping[str, int | None]
+"""Unit of a threshold -> its bytes, None where the chip decides."""
+BYTES: Final = {"bytes": 1, "kbytes": 1000, "mbytes": 10**6}
 
 
 def parse_braces(text: str) -> list[Path]:
@@ -121,6 +125,21 @@ class Reader:
     def strange(self, line: Line, why: str) -> None:
         """Note a line that could not be understood."""
         self.odd.append((f"{self.where}:{line.number} {line.text}"[:120], why))
+
+    def marking(self, queue: Slot, line: Line, found: re.Match[str], units: Units) -> None:
+        """Note Kmin, Kmax, Pmax in percent and the weight of the average.
+
+        found: Kmin, its unit, Kmax, its unit, probability and weight as groups 1 to 6.
+        """
+        for value, unit, setting in ((1, 2, "kmin_bytes"), (3, 4, "kmax_bytes")):
+            size = units.get(found[unit])
+            if size is None:
+                self.strange(line, f"{setting}: bytes of {found[unit]} are unknown on this chip")
+            else:
+                self.set(queue, setting, int(found[value]) * size, line.number)
+        self.set(queue, "pmax_ratio", int(found[5] or 100) / 100, line.number)
+        if found[6]:
+            self.set(queue, "ecn_average_weight", int(found[6]), line.number)
 
     def port(self, name: str) -> Interface:
         """Return an interface of the switch."""

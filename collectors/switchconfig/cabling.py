@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from collectors.codec.sonic_config import config_of_json, parse_config_db
+from collectors.codec.sonic_config import parse_config_db, parse_config_json
 from collectors.model.entities import Interface, Netdev, Switch, Wire
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
@@ -103,10 +102,7 @@ def _endpoint(end: object, nodes: dict[str, object], file: str, place: int) -> W
 
 def parse_config_db_links(text: str, file: str) -> tuple[Neighbour, ...]:
     """Return DEVICE_NEIGHBOR of a config_db.json, under the host name that it has itself."""
-    try:
-        config = config_of_json(json.loads(text))
-    except (ValueError, AttributeError) as error:
-        raise Malformed(file, "config_db", "not a JSON object") from error
+    config = parse_config_json(text, file)
     row = config.get("DEVICE_METADATA", {}).get("localhost", {})
     name = row.get("hostname", "")
     if not name:

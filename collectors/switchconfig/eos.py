@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
 from collectors.model.entities import Slot, Switch
 from collectors.switchconfig.blocks import (
+    BYTES,
     Line,
     Reader,
     expand,
@@ -15,7 +15,6 @@ from collectors.switchconfig.blocks import (
     whole,
 )
 
-_BYTES: Final = {"bytes": 1, "kbytes": 1000, "mbytes": 10**6}
 _ECN = re.compile(
     r"random-detect ecn minimum-threshold (\d+) (\w+) maximum-threshold (\d+) (\w+)"
     r"(?: max-mark-probability (\d+))?(?: weight (\d+))?"
@@ -126,15 +125,7 @@ def _queue(reader: Reader, name: str, block: Line, cell_bytes: int | None) -> No
             reader.strange(line, "not understood")
             continue
         reader.set(queue, "ecn_enabled", True, line.number)
-        for value, unit, setting in ((1, 2, "kmin_bytes"), (3, 4, "kmax_bytes")):
-            scale = _BYTES.get(match[unit], cell_bytes if match[unit] == "segments" else None)
-            if scale is None:
-                reader.strange(line, f"{setting}: bytes of {match[unit]} are unknown on this chip")
-            else:
-                reader.set(queue, setting, int(match[value]) * scale, line.number)
-        reader.set(queue, "pmax_ratio", int(match[5] or 100) / 100, line.number)
-        if match[6]:
-            reader.set(queue, "ecn_average_weight", int(match[6]), line.number)
+        reader.marking(queue, line, match, BYTES | {"segments": cell_bytes})
     if (strict := block.first("priority strict")) is not None:
         reader.set(queue, "scheduler", "strict", strict.number)
     if (share := block.first("bandwidth percent")) is not None:

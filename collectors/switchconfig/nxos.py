@@ -7,6 +7,7 @@ from typing import Final
 
 from collectors.model.entities import Interface, Slot, Switch
 from collectors.switchconfig.blocks import (
+    BYTES,
     Line,
     Reader,
     expand,
@@ -21,7 +22,6 @@ _PROFILES: Final = {
     "qos input": "classifier",
     "network-qos": "pfc",
 }
-_UNITS: Final = {"bytes": 1, "kbytes": 1000, "mbytes": 10**6, "packets": None}
 _WRED = re.compile(
     r"random-detect minimum-threshold (\d+) (\w+) maximum-threshold (\d+) (\w+)"
     r"(?: drop-probability (\d+))?(?: weight (\d+))?( ecn)?"
@@ -157,7 +157,8 @@ def _queue(reader: Reader, name: str, block: Line) -> None:
     queue = Slot(reader.port(name), "queue", number)
     for line in block.below:
         if wred := _WRED.match(line.text):
-            _marking(reader, queue, line, wred)
+            reader.set(queue, "ecn_enabled", wred[7] is not None, line.number)
+            reader.marking(queue, line, wred, BYTES)
         elif buffer := _BUFFER.match(line.text):
             group = Slot(reader.port(name), "priority_group", number)
             for place, setting in enumerate(
@@ -170,19 +171,6 @@ def _queue(reader: Reader, name: str, block: Line) -> None:
             reader.set(queue, "scheduler_weight", share, line.number)
         elif line.text.startswith("random-detect"):
             reader.strange(line, "not understood")
-
-
-def _marking(reader: Reader, queue: Slot, line: Line, wred: re.Match[str]) -> None:
-    reader.set(queue, "ecn_enabled", wred[7] is not None, line.number)
-    for value, unit, setting in ((1, 2, "kmin_bytes"), (3, 4, "kmax_bytes")):
-        scale = _UNITS.get(wred[unit])
-        if scale is None:
-            reader.strange(line, f"{setting}: bytes of {wred[unit]} are unknown")
-        else:
-            reader.set(queue, setting, int(wred[value]) * scale, line.number)
-    reader.set(queue, "pmax_ratio", int(wred[5] or 100) / 100, line.number)
-    if wred[6]:
-        reader.set(queue, "ecn_average_weight", int(wred[6]), line.number)
 
 
 def _load_sharing(reader: Reader, root: Line) -> None:

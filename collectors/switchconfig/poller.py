@@ -7,7 +7,6 @@ from pathlib import Path
 
 from collectors.model.entities import Switch
 from collectors.model.errors import Unavailable
-from collectors.model.facts import Facts
 from collectors.model.reading import Clock, Pass
 from collectors.switchconfig.read import read_configuration
 
@@ -20,7 +19,6 @@ class ConfigFile:
         self._platform = platform
         self._file = file
         self._seen: tuple[int, int] | None = None
-        self._facts = Facts()
 
     @property
     def subject(self) -> Switch:
@@ -38,8 +36,8 @@ class ConfigFile:
         seen = (state.st_mtime_ns, state.st_size)
         if seen == self._seen:
             return Pass()
-        self._facts = await asyncio.to_thread(
+        facts = await asyncio.to_thread(
             read_configuration, self._platform, self._file, self._switch
         )
         self._seen = seen
-        return Pass(gaps=self._facts.gaps, facts=self._facts)
+        return Pass(gaps=facts.gaps, facts=facts)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from collectors.codec.sonic_config import config_of_json, parse_config_db
+from collectors.codec.sonic_config import parse_config_db, parse_config_json
 from collectors.model.entities import Switch
-from collectors.model.errors import Malformed, NotSupported, Unavailable
+from collectors.model.errors import NotSupported, Unavailable
 from collectors.model.facts import Attribute, Facts, Gap
 from collectors.switchconfig.blocks import Reader
 from collectors.switchconfig.eos import parse_eos
@@ -37,13 +36,7 @@ def parse_configuration(platform: str, text: str, switch: Switch, where: str) ->
     Raises NotSupported for a platform without a parser, Malformed for text that is none.
     """
     if platform == "sonic":
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise Malformed(where, "config_db", f"not JSON: {error}") from error
-        if not isinstance(data, dict):
-            raise Malformed(where, "config_db", "not a JSON object")
-        facts, odd = parse_config_db(config_of_json(data), switch, where)
+        facts, odd = parse_config_db(parse_config_json(text, where), switch, where)
         return _with_gaps(facts, switch, odd, platform)
     parser = _PARSERS.get(platform)
     if parser is None:
