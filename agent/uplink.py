@@ -15,13 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from agent.config import Uplink, UplinkTls
 from agent.cursor import Cursor, read_hello
 from agent.spool import Epoch, Spool
-from collectors.model.errors import ConfigInvalid
+from collectors.targets.tls import read_pem
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
 
@@ -295,14 +294,7 @@ class _Stream:
 
 def _read_tls(tls: UplinkTls) -> tuple[bytes, bytes | None, bytes | None]:
     """Return the contents of the TLS files: roots, key, certificate."""
-    found: list[bytes | None] = []
-    for name in ("ca", "key", "cert"):
-        path = getattr(tls, name)
-        try:
-            found.append(Path(path).read_bytes() if path else None)
-        except OSError as error:
-            raise ConfigInvalid(
-                f"$.uplink.tls.{name}", f"read {path}", error.strerror or str(error)
-            ) from error
-    roots, key, cert = found
-    return roots or b"", key, cert
+    where = "$.uplink.tls"
+    key = read_pem(tls.key, f"{where}.key") if tls.key else None
+    cert = read_pem(tls.cert, f"{where}.cert") if tls.cert else None
+    return read_pem(tls.ca, f"{where}.ca") if tls.ca else b"", key, cert

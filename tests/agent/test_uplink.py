@@ -296,5 +296,5 @@ def test_tls_both_ways(tmp_path, certificate):
 
 
 def test_missing_tls_file_is_one_clear_error(tmp_path):
-    with pytest.raises(ConfigInvalid, match=r"\$\.uplink\.tls\.ca: read /none/ca: No such file"):
+    with pytest.raises(ConfigInvalid, match=r"uplink\.tls\.ca: tls file /none/ca: No such file"):
         Agent(tmp_path, "127.0.0.1:1", tls=UplinkTls(ca="/none/ca"))
