@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Metric as Family
@@ -17,6 +17,8 @@ from agent import infiniband_exporter
 from agent.labels import clean, labels
 from agent.snapshot import Outcome
 from agent.sources import software_version
+from collectors.model.catalogue import own
+from collectors.model.catalogue.own import OwnMetric
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.entities import Device, Entity, Port
 from collectors.model.facts import Value
@@ -24,17 +26,13 @@ from collectors.model.metric import Column
 
 _COMPATIBLE: Final = "node_infiniband_"
 _INFO_ATTRIBUTES: Final = ("link_layer", "netdev", "driver")  # of a port, else of its device
-_PORT_INFO: Final = "fabric_port_info"
-_DEVICE_INFO: Final = "node_infiniband_info"
 
 
 @dataclass(frozen=True, slots=True)
 class Vital:
-    """A number about the agent itself, without labels. Counters end in `_total`."""
+    """A number about the agent itself, without labels."""
 
-    name: str
-    kind: Literal["counter", "gauge"]
-    meaning: str
+    row: OwnMetric
     value: float
 
 
@@ -78,11 +76,11 @@ class Exposition:
             yield from infiniband_exporter.families(fresh)
         yield from _collectors(outcomes, now)
         for vital in self._vitals():
-            family = _family(vital.name, vital.kind, vital.meaning)
-            family.add_sample(vital.name, {}, vital.value)
+            family = _family(vital.row)
+            family.add_sample(vital.row.name, {}, vital.value)
             yield family
-        family = _family("fabric_agent_info", "gauge", "Version of the agent; always 1.")
-        family.add_sample("fabric_agent_info", {"version": software_version()}, 1)
+        family = _family(own.AGENT_INFO)
+        family.add_sample(own.AGENT_INFO.name, {"version": software_version()}, 1)
         yield family
 
     def text(self, *, openmetrics: bool) -> bytes:
@@ -150,7 +148,7 @@ class Exposition:
         ports.update(
             {r.entity: None for o in fresh for r in o.readings if isinstance(r.entity, Port)}
         )
-        family = _family(_PORT_INFO, "gauge", "Identity of an RDMA port; always 1.")
+        family = _family(own.PORT_INFO)
         for port in ports:
             of = {
                 name: _text(known.get((port, name), known.get((port.device, name), "")))
@@ -162,21 +160,19 @@ class Exposition:
                 "is_vf": _text(known.get((port.device, "is_vf"), "")),
                 "node_guid": guid.replace(":", ""),
             }
-            family.add_sample(_PORT_INFO, {**self._labels_of(port), **of}, 1)
+            family.add_sample(own.PORT_INFO.name, {**self._labels_of(port), **of}, 1)
         if family.samples:
             yield family
         if not self._node_infiniband:
             return
-        family = _family(
-            _DEVICE_INFO, "gauge", "Board, firmware and kind of an RDMA device; always 1."
-        )
+        family = _family(own.DEVICE_INFO)
         for device in {e: None for e, _ in known if isinstance(e, Device)}:
             of = {
                 "board_id": _text(known.get((device, "board_id"), "")),
                 "firmware_version": _text(known.get((device, "firmware"), "")),
                 "hca_type": _text(known.get((device, "hca_type"), "")),
             }
-            family.add_sample(_DEVICE_INFO, {**self._labels_of(device), **of}, 1)
+            family.add_sample(own.DEVICE_INFO.name, {**self._labels_of(device), **of}, 1)
         if family.samples:
             yield family
 
@@ -202,49 +198,41 @@ def _of_node_exporter(column: Column) -> bool:
 
 
 def _collectors(outcomes: tuple[Outcome, ...], now: int) -> Iterator[Family]:
-    prefix = "fabric_agent_collector"
-    rows: tuple[tuple[str, str, str, Callable[[Outcome], float | None]], ...] = (
-        (
-            "success",
-            "gauge",
-            "1 where the last pass succeeded and none is late.",
-            lambda o: float(o.success),
-        ),
-        (
-            "age_seconds",
-            "gauge",
-            "Time since the last pass that succeeded.",
-            lambda o: None if o.read_mono_ns is None else max(0, now - o.read_mono_ns) / 1e9,
-        ),
-        ("duration_seconds", "gauge", "Length of the last pass.", lambda o: o.duration_s),
-        ("passes_total", "counter", "Passes that ended.", lambda o: o.passes),
-        ("overruns_total", "counter", "Passes that overran their deadline.", lambda o: o.overruns),
+    def age_s(outcome: Outcome) -> float | None:
+        read = outcome.read_mono_ns
+        return None if read is None else max(0, now - read) / 1e9
+
+    values: tuple[tuple[OwnMetric, Callable[[Outcome], float | None]], ...] = (
+        (own.COLLECTOR_SUCCESS, lambda o: float(o.success)),
+        (own.COLLECTOR_AGE, age_s),
+        (own.COLLECTOR_DURATION, lambda o: o.duration_s),
+        (own.COLLECTOR_PASSES, lambda o: o.passes),
+        (own.COLLECTOR_OVERRUNS, lambda o: o.overruns),
     )
-    for suffix, kind, meaning, value_of in rows:
-        name = f"{prefix}_{suffix}"
-        family = _family(name, kind, meaning)
+    for row, value_of in values:
+        family = _family(row)
         for outcome in outcomes:
             value = value_of(outcome)
             if value is not None:
-                family.add_sample(name, {"collector": clean(outcome.collector)}, value)
+                family.add_sample(row.name, {"collector": clean(outcome.collector)}, value)
         if family.samples:
             yield family
-    by_reason: tuple[tuple[str, str, Callable[[Outcome], Mapping[str, int]]], ...] = (
-        (f"{prefix}_failures_total", "Passes that failed, by reason.", lambda o: o.failures),
-        ("fabric_agent_gaps_total", "Values not read, by reason.", lambda o: o.gap_counts),
+    by_reason: tuple[tuple[OwnMetric, Callable[[Outcome], Mapping[str, int]]], ...] = (
+        (own.COLLECTOR_FAILURES, lambda o: o.failures),
+        (own.GAPS, lambda o: o.gap_counts),
     )
-    for name, meaning, counts_of in by_reason:
-        family = _family(name, "counter", meaning)
+    for row, counts_of in by_reason:
+        family = _family(row)
         for outcome in outcomes:
             for reason, count in counts_of(outcome).items():
                 of = {"collector": clean(outcome.collector), "reason": clean(reason)}
-                family.add_sample(name, of, count)
+                family.add_sample(row.name, of, count)
         if family.samples:
             yield family
 
 
-def _family(name: str, kind: str, meaning: str) -> Family:
-    return Family(name.removesuffix("_total") if kind == "counter" else name, meaning, kind)
+def _family(row: OwnMetric) -> Family:
+    return Family(row.name.removesuffix("_total"), row.meaning, row.kind)
 
 
 def _escaped(text: str) -> str:

@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from agent.config import Uplink
 from agent.packing import Packer
 from agent.sources import read_boot_id, software_version
 from agent.spool import Spool
 from agent.uplink import Sender
+from collectors.model.catalogue import own
 from collectors.model.reading import Pass
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import WIRE_VERSION
@@ -30,18 +31,6 @@ _SYNC_S: Final = 5.0
 _GATHER_S: Final = 0.1
 _PACK_DRAIN_S: Final = 3.0
 _UPLINK_DRAIN_S: Final = 5.0
-
-_VITALS: Final = (
-    ("fabric_agent_uplink_connected", "1 while the tuner takes data."),
-    ("fabric_agent_uplink_refused", "1 where the tuner refuses this agent."),
-    ("fabric_agent_uplink_refused_items_total", "Items refused for good, and skipped."),
-    ("fabric_agent_uplink_acknowledged_items_total", "Items of this run safe with the tuner."),
-    ("fabric_agent_spool_items_total", "Items of this run given to the spool."),
-    ("fabric_agent_spool_bytes", "Size of the spool, on disk and in memory."),
-    ("fabric_agent_spool_dropped_items_total", "Items lost because the spool was full."),
-    ("fabric_agent_spool_write_errors_total", "Items that the disk refused; they wait in memory."),
-    ("fabric_agent_dropped_passes_total", "Passes lost because the disk did not keep up."),
-)
 
 
 class Outbox:
@@ -98,20 +87,15 @@ class Outbox:
         from agent.exposition import Vital
 
         spool, state = self._spool, self._sender.state
-        values: dict[str, float] = {
-            "fabric_agent_uplink_connected": state.connected,
-            "fabric_agent_uplink_refused": bool(state.refused),
-            "fabric_agent_uplink_refused_items_total": state.refused_items,
-            "fabric_agent_uplink_acknowledged_items_total": spool.current.acknowledged,
-            "fabric_agent_spool_items_total": spool.current.last,
-            "fabric_agent_spool_bytes": spool.bytes(),
-            "fabric_agent_spool_dropped_items_total": spool.dropped,
-            "fabric_agent_spool_write_errors_total": spool.write_errors,
-            "fabric_agent_dropped_passes_total": self.dropped_passes,
-        }
-        for name, meaning in _VITALS:
-            kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
-            yield Vital(name, kind, meaning, values[name])
+        yield Vital(own.UPLINK_CONNECTED, state.connected)
+        yield Vital(own.UPLINK_REFUSED, bool(state.refused))
+        yield Vital(own.UPLINK_REFUSED_ITEMS, state.refused_items)
+        yield Vital(own.UPLINK_ACKNOWLEDGED_ITEMS, spool.current.acknowledged)
+        yield Vital(own.SPOOL_ITEMS, spool.current.last)
+        yield Vital(own.SPOOL_BYTES, spool.bytes())
+        yield Vital(own.SPOOL_DROPPED_ITEMS, spool.dropped)
+        yield Vital(own.SPOOL_WRITE_ERRORS, spool.write_errors)
+        yield Vital(own.DROPPED_PASSES, self.dropped_passes)
 
     def _run(self) -> None:
         synced = time.monotonic()

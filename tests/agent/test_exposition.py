@@ -24,6 +24,7 @@ from agent.exposition import Exposition, Vital, whole_text
 from agent.labels import labels
 from agent.listener import Listener, prometheus_render
 from agent.snapshot import Snapshot
+from collectors.model.catalogue.own import OWN
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.entities import (
     Device,
@@ -193,6 +194,9 @@ def test_age_success_duration_and_reasons():
     assert of("fabric_agent_collector_duration_seconds", "sysfs") == 0.25
     assert of("fabric_agent_collector_failures_total", "netlink", reason="denied") == 1
     assert of("fabric_agent_gaps_total", "sysfs", reason="EINVAL") == 3
+    own = {name: {label for label, _ in of} for name, of in found if name in OWN}
+    assert len(own) == 8  # of the agent and of its collectors
+    assert all(set(OWN[name].labels) <= labels for name, labels in own.items())
 
 
 def test_stale_readings_are_no_longer_served():
@@ -205,7 +209,7 @@ def test_stale_readings_are_no_longer_served():
 
 
 def test_vitals():
-    vital = Vital("fabric_agent_spool_dropped_items_total", "counter", "Lost.", 7)
+    vital = Vital(OWN["fabric_agent_spool_dropped_items_total"], 7)
     text = text_of(snapshot(), vitals=lambda: [vital])
     assert "fabric_agent_spool_dropped_items_total 7.0" in text
 

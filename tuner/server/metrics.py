@@ -6,17 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from collectors.model.catalogue import own
+from collectors.model.catalogue.own import OwnMetric
 from tuner.store.ledger import AgentRecord
 from tuner.store.store import Checked, Store
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
-_COUNTERS: Final[tuple[tuple[str, str, Callable[[AgentRecord], int]], ...]] = (
-    ("batches", "Batches that are safe on disk.", lambda record: record.batches),
-    ("values", "Values that are safe on disk.", lambda record: record.values),
-    ("duplicates", "Items that came again and were dropped.", lambda record: record.duplicates),
-    ("refused", "Items that could not be understood.", lambda record: record.refused),
+_OF_AGENTS: Final[tuple[tuple[OwnMetric, Callable[[AgentRecord], float]], ...]] = (
+    (own.AGENT_BATCHES, lambda record: record.batches),
+    (own.AGENT_VALUES, lambda record: record.values),
+    (own.AGENT_DUPLICATES, lambda record: record.duplicates),
+    (own.AGENT_REFUSED, lambda record: record.refused),
+    (own.AGENT_MISSING, lambda record: record.missing),
+    (own.AGENT_LAST_BATCH, lambda record: record.last_batch_at_ns / 1e9),
 )
 
 
@@ -37,18 +41,8 @@ class Meter:
         self._connected = connected
         self._trouble = trouble
         self._over_limit = over_limit
-        self._commit = Histogram(
-            "fabric_tuner_commit_seconds",
-            "Time to make one group of items safe on disk.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._delay = Histogram(
-            "fabric_tuner_ingest_delay_seconds",
-            "Age of the readings of a batch when they were safe, by the agent's clock.",
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
+        self._commit = self._histogram(own.COMMIT_TIME)
+        self._delay = self._histogram(own.INGEST_DELAY)
         self.registry.register(self)
 
     def committed(self, seconds: float, items: Sequence[Checked]) -> None:
@@ -61,46 +55,35 @@ class Meter:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of one scrape (called by prometheus_client in its own thread)."""
-        agents = list(self._store.ledger.agents.items())
+        ledger, memory = self._store.ledger, self._store.memory
+        agents = dict(ledger.agents)
+        for row, value_of in _OF_AGENTS:
+            yield _family(row, {agent: value_of(record) for agent, record in agents.items()})
         connected = self._connected()
+        yield _family(own.AGENT_CONNECTED, {agent: agent in connected for agent in agents})
+        yield _family(
+            own.AGENT_ACKNOWLEDGED,
+            {agent: ledger.acknowledged(agent, record.epoch) for agent, record in agents.items()},
+        )
+        yield _family(own.LIMIT_REFUSALS, self._over_limit())
+        yield _single(own.STORE_WRITABLE, not self._trouble())
+        yield _single(own.WINDOW_BYTES, memory.nbytes)
+        yield _single(own.DISK_BYTES, ledger.sealed_bytes)
 
-        def gauge(name: str, text: str, value: float) -> Metric:
-            return GaugeMetricFamily(f"fabric_tuner_{name}", text, value)
+    def _histogram(self, row: OwnMetric) -> Histogram:
+        return Histogram(row.name, row.meaning, buckets=_SECONDS, registry=self.registry)
 
-        def by_agent(name: str, text: str, value: Callable[[str, AgentRecord], float]) -> Metric:
-            family = GaugeMetricFamily(f"fabric_tuner_agent_{name}", text, labels=["agent"])
-            for agent, record in agents:
-                family.add_metric([agent], value(agent, record))
-            return family
 
-        for name, text, value in _COUNTERS:
-            family = CounterMetricFamily(f"fabric_tuner_agent_{name}", text, labels=["agent"])
-            for agent, record in agents:
-                family.add_metric([agent], value(record))
-            yield family
-        ledger = self._store.ledger
-        yield by_agent("connected", "1 while its stream is live.", lambda a, _: a in connected)
-        yield by_agent(
-            "missing_items", "Numbers that never came.", lambda _, record: record.missing
-        )
-        yield by_agent(
-            "acknowledged_seq",
-            "Number up to which everything is safe, in the agent's current epoch.",
-            lambda agent, record: ledger.acknowledged(agent, record.epoch),
-        )
-        yield by_agent(
-            "last_batch_timestamp_seconds",
-            "Wall clock of its newest batch, 0 where there is none.",
-            lambda _, record: record.last_batch_at_ns / 1e9,
-        )
-        refusals = CounterMetricFamily(
-            "fabric_tuner_limit_refusals",
-            "Streams refused because the configured limit was reached.",
-            labels=["limit"],
-        )
-        for limit, count in self._over_limit().items():
-            refusals.add_metric([limit], count)
-        yield refusals
-        yield gauge("store_writable", "0 while nothing can be stored.", not self._trouble())
-        yield gauge("window_bytes", "Bytes of the window in memory.", self._store.memory.nbytes)
-        yield gauge("disk_bytes", "Bytes of complete segments on disk.", ledger.sealed_bytes)
+def _family(row: OwnMetric, values: Mapping[str, float]) -> Metric:
+    """Return one sample for each value of the row's label."""
+    family = Metric(row.name.removesuffix("_total"), row.meaning, row.kind)
+    (label,) = row.labels
+    for of, value in values.items():
+        family.add_sample(row.name, {label: of}, value)
+    return family
+
+
+def _single(row: OwnMetric, value: float) -> Metric:
+    family = Metric(row.name, row.meaning, row.kind)
+    family.add_sample(row.name, {}, value)
+    return family

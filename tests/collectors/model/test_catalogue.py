@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from collectors.model.catalogue.own import OWN
 from collectors.model.catalogue.registry import CATALOGUE, columns
 
 ENDINGS = {
@@ -23,6 +24,14 @@ def test_row(metric):
     ending = ENDINGS.get(metric.unit)
     if ending:
         assert metric.name.removesuffix("_total").endswith(ending)
+
+
+@pytest.mark.parametrize("metric", OWN.values(), ids=lambda metric: metric.name)
+def test_own_row(metric):
+    assert re.fullmatch(r"(fabric|node_infiniband)_[a-z0-9_]+", metric.name)
+    assert metric.meaning.endswith(".")
+    assert metric.kind != "histogram" or metric.name.endswith("_seconds")
+    assert metric.name not in CATALOGUE
 
 
 def test_one_source_name_means_one_thing():

@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from collectors.model.catalogue.own import OWN
 from collectors.model.entities import Device, Port
 from collectors.model.metric import Column
 from collectors.model.reading import Reading
@@ -139,6 +140,9 @@ def test_own_metrics_count_what_happened(tmp_path):
         ):
             assert line in text, text
         assert "fabric_tuner_ingest_delay_seconds_count 11.0" in text
+        for row in OWN.values():
+            served = f"# HELP {row.name} {row.meaning}\n# TYPE {row.name} {row.kind}\n" in text
+            assert served == row.name.startswith("fabric_tuner_"), row.name
 
 
 @pytest.mark.lab_prom
