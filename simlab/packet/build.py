@@ -14,6 +14,7 @@ from simlab.packet.build_messages import dependency_words, fill_messages, profil
 from simlab.packet.build_ports import fill_ports, fill_switches
 from simlab.packet.limits import check
 from simlab.packet.parameters import CnpMode, CongestionControl, Form, Model, Spread
+from simlab.packet.picoseconds import ps
 from simlab.packet.regions import Entities, divide, number_entities
 from simlab.packet.routing import Routes, build_routes, hashed_paths
 from simlab.packet.topology import Topology
@@ -21,7 +22,6 @@ from simlab.packet.traffic import Traffic
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-PS = 1e12
 SLACK_PACKETS = 64
 SELECTIVE_WINDOW = 4096  # packets that the bitmaps of selective repeat follow, if nothing is said
 LINE = 16  # words of a pair of cache lines, which the processor fetches together
@@ -44,11 +44,6 @@ class State:
     routes: Routes
     path_space: tuple[int, int]
     nics: dict[int, int]  # host node -> its directed port
-
-
-def ps(seconds: float) -> int:
-    """Return a time in the engine's picoseconds."""
-    return round(seconds * PS)
 
 
 def memory(words: int) -> Ints:

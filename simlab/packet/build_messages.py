@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from simlab.packet import layout as at
 from simlab.packet.parameters import Model, Spread
+from simlab.packet.picoseconds import ps
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 if TYPE_CHECKING:
     from simlab.packet.build import State
-
-PS = 10**12
 
 
 def dependency_words(traffic: Traffic) -> tuple[list[list[int]], int]:
@@ -75,8 +74,8 @@ def fill_messages(
             at.MSG_FREE: min(message.free, message.repeat),
             at.MSG_POSTED: 0 if message.gates else min(message.free, message.repeat),
             at.MSG_FIRST_PSN: first,
-            at.MSG_DELAY: _ps(message.delay_s),
-            at.MSG_GATE_DELAY: _ps(message.gate_delay_s),
+            at.MSG_DELAY: ps(message.delay_s),
+            at.MSG_GATE_DELAY: ps(message.gate_delay_s),
             at.MSG_SRC_PORT: state.ports + at.port_offset(port),
             at.MSG_DST_PORT: state.ports + at.port_offset(nic[one.dst]),
             at.MSG_PATH: forward,
@@ -94,7 +93,7 @@ def fill_messages(
         if not traffic.flows:
             s[row + at.MSG_QP] = state.qps + message.connection * at.QP_WORDS
         if message.free > 0 and not message.gates:
-            planned.append((_ps(message.start_s), index, row))
+            planned.append((ps(message.start_s), index, row))
         short = row + at.MSG_SHORT_LISTS
         for word, others in (
             (at.MSG_PREDS, message.after),
@@ -117,7 +116,3 @@ def fill_messages(
         s[start_at] = time
         s[start_at + 1] = row
         start_at += 2
-
-
-def _ps(seconds: float) -> int:
-    return round(seconds * PS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 from collectors.model.ecn import EcnThresholds
 from simlab.packet import layout as at
 from simlab.packet.parameters import EcnAt, InfinibandLink, Model, SwitchModel
+from simlab.packet.picoseconds import PS_PER_S, ps, ps_per_byte
 from simlab.packet.topology import Topology
 
 Ints = NDArray[np.int64]
-PS = 10**12
 ETHERNET_BYTES = 38  # of a frame on the wire that the MTU does not count
 
 
@@ -38,6 +37,22 @@ def headroom(switch: SwitchModel, rate_bps: float, delay_s: float, packet: int) 
     return math.floor(in_flight) + math.floor(switch.headroom_packets * packet)
 
 
+def rate_words(rate_bps: float) -> dict[int, int]:
+    """Return the words of a directed port that say how fast it sends."""
+    per_byte = ps_per_byte(rate_bps)
+    return {
+        at.PORT_PS_BYTE: per_byte.numerator if per_byte.denominator == 1 else -1,
+        at.PORT_PS_NUM: per_byte.numerator,
+        at.PORT_PS_DEN: per_byte.denominator,
+        at.PORT_PS_REM: 0,
+    }
+
+
+def drain_ps(drain_bps: float) -> int:
+    """Return how many picoseconds a host takes to take a byte in; 0: as fast as the wire."""
+    return round(8 * PS_PER_S / drain_bps) if drain_bps else 0
+
+
 def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switches: int) -> None:
     """Write every directed port with its queues and priority groups."""
     forwarding = {node: i for i, node in enumerate(topology.switches)}
@@ -45,15 +60,12 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
         cable = topology.cables[port // 2]
         row = first_port + at.port_offset(port)
         node = topology.end(port)
-        per_byte = Fraction(8 * PS, round(cable.rate_bps))
         is_switch = node in forwarding
         switch = model.switch_at(node, port)
         strict = sum(1 << p for p in switch.strict) if is_switch else 255
         values = {
-            at.PORT_PS_BYTE: per_byte.numerator if per_byte.denominator == 1 else -1,
-            at.PORT_PS_NUM: per_byte.numerator,
-            at.PORT_PS_DEN: per_byte.denominator,
-            at.PORT_DELAY: round(cable.delay_s * PS),
+            **rate_words(cable.rate_bps),
+            at.PORT_DELAY: ps(cable.delay_s),
             at.PORT_NUMBER: port,
             at.PORT_REVERSE: first_port + at.port_offset(port ^ 1),
             at.PORT_ERROR: round(cable.error_rate * at.RANDOM_RANGE),
@@ -61,17 +73,16 @@ def fill_ports(s: Ints, topology: Topology, model: Model, first_port: int, switc
             at.PORT_STRICT: strict,
             at.PORT_NODE: node,
             at.PORT_CNP_LAST: -(10**15),
-            at.PORT_PAUSE_PS: round((switch.pause_s if is_switch else model.host.pause_s) * PS),
+            at.PORT_PAUSE_PS: ps(switch.pause_s if is_switch else model.host.pause_s),
         }
         if is_switch:
             values[at.PORT_SWITCH] = switches + forwarding[node] * at.SWITCH_WORDS
-            values[at.PORT_WATCHDOG] = round(switch.watchdog_s * PS)
-            values[at.PORT_WATCH_RESTORE] = round(switch.watchdog_restore_s * PS)
+            values[at.PORT_WATCHDOG] = ps(switch.watchdog_s)
+            values[at.PORT_WATCH_RESTORE] = ps(switch.watchdog_restore_s)
             obeyed = sum(1 << p for p in switch.lossless) if switch.pfc else 0
             values[at.PORT_WATCH_UNTIL] = (255 & ~obeyed) << at.DEAF_SHIFT
         else:
-            drain = model.host.slow.get(node, model.host.drain_bps)
-            values[at.PORT_DRAIN_NUM] = round(8 * PS / drain) if drain else 0
+            values[at.PORT_DRAIN_NUM] = drain_ps(model.host.slow.get(node, model.host.drain_bps))
             values[at.PORT_RX_LIMIT] = model.host.rx_buffer_bytes
             values[at.PORT_RX_XOFF] = model.host.rx_xoff_bytes
             values[at.PORT_RX_XON] = model.host.rx_xon_bytes
@@ -119,9 +130,7 @@ def _nic_words(model: Model, node: int) -> dict[int, int]:
         at.PORT_ECT: at.ECT if nic.ecn_capable else 0,
         at.PORT_SILENT: int(not nic.sends_cnps),
         at.PORT_RECEIVE_REQUESTS: host.receive_requests if requests is None else requests,
-        at.PORT_RECEIVE_INTERVAL: round(
-            (host.receive_interval_s if interval is None else interval) * PS
-        ),
+        at.PORT_RECEIVE_INTERVAL: ps(host.receive_interval_s if interval is None else interval),
     }
 
 

@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
 from simlab.packet.build import connection_paths
+from simlab.packet.build_ports import drain_ps, rate_words
 from simlab.packet.events import plan
 from simlab.packet.layout import NEVER
 from simlab.packet.routing import build_routes
 from simlab.packet.simulation import Progress, Simulation
-
-PS = 10**12
 
 
 class What(Enum):
@@ -66,13 +64,9 @@ def apply(sim: Simulation, event: Intervention) -> float | None:
         sim.dead.discard(cable)
         reroute(sim)
     elif event.what is What.RATE:
-        per_byte = Fraction(8 * PS, round(event.value))
         for row in rows:
-            whole = per_byte.denominator == 1
-            sim.poke(row + at.PORT_PS_BYTE, per_byte.numerator if whole else -1)
-            sim.poke(row + at.PORT_PS_NUM, per_byte.numerator)
-            sim.poke(row + at.PORT_PS_DEN, per_byte.denominator)
-            sim.poke(row + at.PORT_PS_REM, 0)
+            for word, value in rate_words(event.value).items():
+                sim.poke(row + word, value)
     else:
         for row in rows:
             trouble = sim.word(row + at.PORT_TROUBLE)
@@ -103,8 +97,7 @@ def _host(sim: Simulation, event: Intervention) -> None:
         raise ConfigInvalid("events", event.what.value, f"no host {event.host}")
     row = sim.port_row(sim.state.nics[event.host])
     if event.what is What.DRAIN:
-        drain = round(8 * PS / event.value) if event.value else 0
-        sim.poke(row + at.PORT_DRAIN_NUM, drain)
+        sim.poke(row + at.PORT_DRAIN_NUM, drain_ps(event.value))
         return
     bit = 1 << event.priority
     storm = sim.word(row + at.PORT_STORM)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from simlab.packet import layout as at
 from simlab.packet.parameters import Model
+from simlab.packet.picoseconds import ps
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 Ints = NDArray[np.int64]
-PS = 10**12
 LARGE = 4096  # entities with which everything stays in the second-level cache anyway
 LEAST_WINDOW = 200_000  # ps; below, going from region to region costs more than it saves
 
@@ -70,9 +70,9 @@ def divide(topology: Topology, model: Model, traffic: Traffic) -> Regions:
     block = _power(max(sizes.values()))
     of_node, even = _packed(topology, heads, sizes, block)
     count = int(of_node.max()) + 1
-    gaps = [round(c.delay_s * PS) for c in topology.cables if of_node[c.a] != of_node[c.b]]
+    gaps = [ps(c.delay_s) for c in topology.cables if of_node[c.a] != of_node[c.b]]
     for message in traffic.messages:  # regions run up to two windows at a time
-        delays = (round(delay * PS) for delay in (message.delay_s, message.gate_delay_s))
+        delays = (ps(delay) for delay in (message.delay_s, message.gate_delay_s))
         gaps += [(delay - 1) // 2 for delay in delays if delay > 0]
     window = min(gaps, default=0)
     fits = _power(count + 1) * block <= at.ENTITY_MASK

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simlab.packet import layout as at
-from simlab.packet.build import PS
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.simulation import Simulation
 
 Column = NDArray[np.generic]
@@ -98,7 +98,7 @@ def flow_table(sim: Simulation) -> Table:
     rows = message_rows(sim)
     ends = [sim.traffic.connections[m.connection] for m in sim.traffic.messages]
     done = rows[:, at.MSG_ACKED_TIME] > 0
-    fct = np.where(done, (rows[:, at.MSG_ACKED_TIME] - rows[:, at.MSG_START]) / PS, np.nan)
+    fct = np.where(done, (rows[:, at.MSG_ACKED_TIME] - rows[:, at.MSG_START]) / PS_PER_S, np.nan)
     ideal = np.array([ideal_s(sim, i) for i in range(len(rows))])
     return {
         "src": np.array([one.src for one in ends]),
@@ -107,9 +107,9 @@ def flow_table(sim: Simulation) -> Table:
         "dport": np.array([one.dport for one in ends]),
         "priority": np.array([one.priority for one in ends]),
         "size_bytes": rows[:, at.MSG_BYTES] * rows[:, at.MSG_REPEAT],
-        "start_s": rows[:, at.MSG_START] / PS,
+        "start_s": rows[:, at.MSG_START] / PS_PER_S,
         "fct_s": fct,
-        "received_s": np.where(done, rows[:, at.MSG_RECEIVED_TIME] / PS, np.nan),
+        "received_s": np.where(done, rows[:, at.MSG_RECEIVED_TIME] / PS_PER_S, np.nan),
         "ideal_s": ideal,
         "slowdown": np.maximum(1.0, fct / ideal),
     }
@@ -161,17 +161,17 @@ def port_table(sim: Simulation) -> Table:
         "rx_bytes": received[:, 1],
         "rx_pause": rows[:, at.PORT_PAUSE_RX : at.PORT_PAUSE_RX + 8].sum(axis=1),
         "tx_pause": group_words(sim, at.GROUP_PAUSE_TX).sum(axis=1),
-        "paused_s": paused_ps(sim).sum(axis=1) / PS,
+        "paused_s": paused_ps(sim).sum(axis=1) / PS_PER_S,
         "marked": queue_words(sim, at.QUEUE_MARKED).sum(axis=1),
         "dropped": queue_words(sim, at.QUEUE_DROPPED).sum(axis=1)
         + group_words(sim, at.GROUP_DROPPED).sum(axis=1),
         "lost": rows[:, at.PORT_LOST],
         "queue_max_bytes": watermarks(sim)[:, :8].max(axis=1),
-        "wait_s": rows[:, at.PORT_WAIT] / PS,
+        "wait_s": rows[:, at.PORT_WAIT] / PS_PER_S,
         "utilisation": rows[:, at.PORT_TX_BYTES]
         * 8
         / np.array([sim.topology.cables[i // 2].rate_bps for i in range(len(rows))])
-        / max(now / PS, 1e-12),
+        / max(now / PS_PER_S, 1e-12),
     }
 
 
@@ -289,4 +289,4 @@ def iteration_times(sim: Simulation) -> list[float]:
             start = at.NEVER
         known = times.get(message.label, (at.NEVER, 0))
         times[message.label] = (min(known[0], start), max(known[1], end))
-    return [(end - start) / PS for start, end in times.values() if end != at.NEVER]
+    return [(end - start) / PS_PER_S for start, end in times.values() if end != at.NEVER]

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
-from simlab.packet.build import PS, SLACK_PACKETS, State, build, memory, ps, seed_random
+from simlab.packet.build import SLACK_PACKETS, State, build, memory, seed_random
 from simlab.packet.engine import run
 from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED, numba
 from simlab.packet.parameters import Model
 from simlab.packet.pause import resume
+from simlab.packet.picoseconds import PS_PER_S, ps
 from simlab.packet.slots import open_all
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
@@ -103,7 +104,7 @@ class Simulation:
     @property
     def now_s(self) -> float:
         """Simulated seconds so far."""
-        return int(self._s[at.NOW]) / PS
+        return int(self._s[at.NOW]) / PS_PER_S
 
     @property
     def events(self) -> int:

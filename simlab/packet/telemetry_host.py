@@ -9,8 +9,9 @@ from collectors.model.entities import Netdev, Port, priority
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
 from simlab.packet.parameters import Form
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.results import SUM_PLACE
-from simlab.packet.telemetry_snapshot import PRIORITIES, PS_PER_S, Snapshot, Values, put
+from simlab.packet.telemetry_snapshot import PRIORITIES, Snapshot, Values, put
 
 NIC: Final = "mlx5"
 WAIT_TICK_PS: Final = 4000  # one tick of port_xmit_wait here: 4 ns

@@ -7,9 +7,10 @@ from typing import Final
 from collectors.model.entities import Interface, Port
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.results import SUM_PLACE
 from simlab.packet.telemetry_host import ACTIVE, DOWN, LINK_UP, POLLING, WAIT_TICK_PS
-from simlab.packet.telemetry_snapshot import PS_PER_S, Snapshot, Values, put
+from simlab.packet.telemetry_snapshot import Snapshot, Values, put
 
 LANES: Final = 4
 

@@ -14,11 +14,11 @@ from collectors.model.catalogue.registry import columns
 from collectors.model.metric import Column, Via
 from collectors.model.reading import Instant
 from simlab.packet import layout as at
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.results import PortRows, arrivals, paused_ps, port_rows, qp_rows
 from simlab.packet.simulation import Simulation
 
 PRIORITIES: Final = range(8)
-PS_PER_S: Final = 10**12
 Ints = NDArray[np.int64]
 Values = dict[Column, int | float]
 

@@ -8,8 +8,9 @@ from typing import Final
 from collectors.model.entities import Interface, Slot, Switch, queue
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.telemetry_host import cable_end
-from simlab.packet.telemetry_snapshot import PRIORITIES, PS_PER_S, Snapshot, Values, put
+from simlab.packet.telemetry_snapshot import PRIORITIES, Snapshot, Values, put
 from simlab.packet.traffic import DATA_PRIORITY
 
 DRIVER: Final = "sonic"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simlab.packet import layout as at
-from simlab.packet.build import PS
 from simlab.packet.interventions import Schedule
+from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.results import message_rows, port_table, qp_total
 from simlab.packet.simulation import Simulation
 from simlab.scenarios.draw import Draw
@@ -52,7 +52,7 @@ def outcome(draw: Draw, *, horizon_s: float | None = None, seed: int | None = No
     finished = bool((rows[:, at.MSG_RECEIVED] == rows[:, at.MSG_REPEAT]).all())
     ports = port_table(sim)
     return Outcome(
-        job_time_s=float(rows[:, at.MSG_RECEIVED_TIME].max()) / PS if finished else longest,
+        job_time_s=float(rows[:, at.MSG_RECEIVED_TIME].max()) / PS_PER_S if finished else longest,
         finished=finished,
         arrived_bytes=int((rows[:, at.MSG_BYTES] * rows[:, at.MSG_RECEIVED]).sum()),
         paused_s=float(ports["paused_s"].sum()),

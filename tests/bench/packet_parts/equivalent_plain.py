@@ -148,8 +148,6 @@ EQUIVALENT_PLAIN: dict[str, str] = {
     "simulation: self._s.extend([0] * extra): 0 -> 1": (
         "words of a packet are written before they are read"
     ),
-    "interventions: sim.poke(row + at.PORT_PS_BYTE, per_byte.numerator if whole else -1):"
-    " 1 -> 2": _BELOW,
     "interventions: if sim.word(row + at.MSG_PATH) < 0:: 0 -> 1": _CURSOR,
     "interventions: if sim.word(row + at.MSG_PATH) < 0:: Lt -> LtE: sim.word(row + "
     "at.MSG_PATH) < 0": _CURSOR,

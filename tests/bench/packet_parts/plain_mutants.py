@@ -17,7 +17,7 @@ from packet_parts.mutants import Mutant, Sites, instrumented, on_interpreted, pa
 MODEL = (
     "parameters", "compat", "limits", "traffic", "topology", "routing", "workloads", "collectives",
     "regions", "build", "build_ports", "build_messages", "simulation", "interventions",
-    "overrides", "results",
+    "overrides", "picoseconds", "results",
 )  # fmt: skip
 PLAIN = ("collectors.model.dcqcn", *(f"simlab.packet.{name}" for name in MODEL))
 UNSET = object()

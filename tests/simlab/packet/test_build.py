@@ -9,7 +9,6 @@ from collectors.model.dcqcn import DcqcnParameters
 from collectors.model.ecmp_hash import HashAlgorithm, HashField, HashSpec
 from collectors.model.ecn import EcnThresholds
 from collectors.model.errors import ConfigInvalid
-from simlab.packet import build
 from simlab.packet import layout as at
 from simlab.packet import profile_layout as profile
 from simlab.packet.build_ports import headroom, thresholds_at
@@ -22,6 +21,7 @@ from simlab.packet.parameters import (
     NicModel,
     SwitchModel,
 )
+from simlab.packet.picoseconds import ps
 from simlab.packet.results import group_words, message_rows, port_rows, queue_words
 from simlab.packet.routing import build_routes, hashed_paths, host_address
 from simlab.packet.simulation import Simulation
@@ -34,7 +34,7 @@ M1, M2 = 2147483563, 2147483399  # the moduli of L'Ecuyer's two generators
 
 
 def test_time_is_in_picoseconds_over_the_whole_of_a_run():
-    assert [build.ps(seconds) for seconds in (1.0, 16.0, 1e-12, 0.4e-12)] == [
+    assert [ps(seconds) for seconds in (1.0, 16.0, 1e-12, 0.4e-12)] == [
         10**12,
         16 * 10**12,
         1,
