@@ -164,6 +164,25 @@ def _fill_queue(
         s[queue + at.QUEUE_PMAX] = round(limits.pmax_ratio * at.RANDOM_RANGE)
 
 
+def _fill_group(
+    s: Ints, group: int, bit: int, switch: SwitchModel, room: int, alpha: float, *, spared: bool
+) -> None:
+    """Write an ingress group. spared: the other ports of the fabric keep its class lossless."""
+    lossless = bit in switch.lossless
+    s[group + at.GROUP_RESERVED] = switch.reserved_bytes
+    s[group + at.GROUP_LOSSLESS] = int(lossless and switch.pfc)
+    s[group + at.GROUP_HEADROOM] = room if lossless and switch.pfc else 0
+    s[group + at.GROUP_XON_OFFSET] = switch.xon_offset_bytes
+    s[group + at.GROUP_ALPHA] = round(alpha * at.RATIO_ONE)
+    if lossless and switch.xoff_bytes is not None:
+        s[group + at.GROUP_ALPHA] = -1
+        s[group + at.GROUP_XOFF] = switch.xoff_bytes
+    elif not lossless or not switch.pfc:
+        # The egress side limits these, unless the other ports keep the class lossless.
+        limit = switch.lossy_alpha if spared else 64
+        s[group + at.GROUP_ALPHA] = round(at.RATIO_ONE * limit)
+
+
 def fill_switches(
     s: Ints, topology: Topology, model: Model, first_port: int, switches: int
 ) -> None:
@@ -183,23 +202,11 @@ def fill_switches(
             if switch.alpha_doubles_with_rate and cable.rate_bps > host_rate:
                 alpha *= 2 ** math.floor(math.log2(cable.rate_bps / host_rate))
             taken += switch.reserved_bytes + room * len(switch.lossless)
+            groups = first_port + at.port_offset(port) + at.PORT_GROUPS
             for bit in range(8):
-                group = first_port + at.port_offset(port)
-                group += at.PORT_GROUPS + bit * at.GROUP_WORDS
-                lossless = bit in switch.lossless
-                s[group + at.GROUP_RESERVED] = switch.reserved_bytes
-                s[group + at.GROUP_LOSSLESS] = int(lossless and switch.pfc)
-                s[group + at.GROUP_HEADROOM] = room if lossless and switch.pfc else 0
-                s[group + at.GROUP_XON_OFFSET] = switch.xon_offset_bytes
-                s[group + at.GROUP_ALPHA] = round(alpha * at.RATIO_ONE)
-                if lossless and switch.xoff_bytes is not None:
-                    s[group + at.GROUP_ALPHA] = -1
-                    s[group + at.GROUP_XOFF] = switch.xoff_bytes
-                elif not lossless or not switch.pfc:
-                    # The egress side limits these, unless the other ports keep the class lossless.
-                    spared = model.switch.pfc and bit in model.switch.lossless
-                    limit = switch.lossy_alpha if spared else 64
-                    s[group + at.GROUP_ALPHA] = round(at.RATIO_ONE * limit)
+                spared = model.switch.pfc and bit in model.switch.lossless
+                group = groups + bit * at.GROUP_WORDS
+                _fill_group(s, group, bit, switch, room, alpha, spared=spared)
         switch = model.switch_at(node)
         s[row + at.SWITCH_POOL] = max(0, switch.buffer_bytes - taken)
         s[row + at.SWITCH_INDEX] = index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -118,6 +118,7 @@ def reroute(sim: Simulation) -> int:
     """
     routes = build_routes(sim.topology, sim.model.balancing, dead=sim.dead)
     paths = connection_paths(sim.topology, sim.model, sim.traffic, routes)
+    messages = _messages_of(sim)
     moved = 0
     for index, (old, new) in enumerate(zip(sim.state.paths, paths, strict=True)):
         if old == new:
@@ -131,14 +132,21 @@ def reroute(sim: Simulation) -> int:
             sim.poke(begin + offset, sim.port_row(port))
         sim.state.path_space = (begin + need, end)
         sim.state.paths[index] = new
-        _point(sim, index, begin, begin + len(new[0]))
+        _point(sim, messages.get(index, ()), begin, begin + len(new[0]))
     return moved
 
 
-def _point(sim: Simulation, connection: int, forward: int, back: int) -> None:
+def _messages_of(sim: Simulation) -> Mapping[int, Sequence[int]]:
+    """Return the messages of every connection that has some."""
+    found: dict[int, list[int]] = {}
     for number, message in enumerate(sim.traffic.messages):
-        if message.connection != connection:
-            continue
+        found.setdefault(message.connection, []).append(number)
+    return found
+
+
+def _point(sim: Simulation, messages: Iterable[int], forward: int, back: int) -> None:
+    """Let messages of one connection take other paths."""
+    for number in messages:
         row = sim.state.messages + number * at.MSG_WORDS
         if sim.word(row + at.MSG_PATH) < 0:
             return  # routed packet by packet
