@@ -46,12 +46,6 @@ class Telemetry:
         self.start_ns = start_ns
         self.boot_id = f"simulated-{start_ns:x}"
         self.switch_refresh_s = switch_refresh_s
-        forwarding = set(sim.topology.switches)
-        self._interfaces = {
-            port: self.names.interface(port)
-            for port in range(2 * len(sim.topology.cables))
-            if sim.topology.end(port) in forwarding
-        }
         self._switch_pass: tuple[Reading, ...] = ()
         self._switch_at = -1.0
 
@@ -63,10 +57,7 @@ class Telemetry:
     def passes(self) -> Iterator[AgentPass]:
         """Yield what every collector of every agent reads now."""
         seen = snapshot(self.sim, self.when())
-        by_host: dict[str, list[int]] = {}
-        for node in self.sim.topology.hosts:
-            by_host.setdefault(self.names.host(node), []).append(node)
-        for host, nodes in by_host.items():
+        for host, nodes in self.names.hosts.items():
             yield from self._host(seen, host, nodes)
         if self.sim.model.infiniband is not None:
             yield AgentPass(POLLER, "infiniband", Pass(tuple(self._sweep(seen))))
@@ -74,7 +65,7 @@ class Telemetry:
         yield AgentPass(POLLER, "sonic_db", Pass(self._switches(seen)))
         ends = (
             cable(seen, port, entity, self._incarnation(entity.switch.key))
-            for port, entity in self._interfaces.items()
+            for port, entity in self.names.interfaces.items()
         )
         yield AgentPass(POLLER, "netdev", Pass(tuple(ends)))
 
@@ -100,7 +91,7 @@ class Telemetry:
         for node in self.sim.topology.hosts:
             port = self.sim.state.nics[node]
             yield swept_port(seen, port, self.names.port(node), self._incarnation(str(node)))
-        for port, entity in self._interfaces.items():
+        for port, entity in self.names.interfaces.items():
             yield swept_port(seen, port, entity, self._incarnation(entity.switch.key))
 
     def _switches(self, seen: Snapshot) -> tuple[Reading, ...]:
@@ -109,12 +100,12 @@ class Telemetry:
             return self._switch_pass
         self._switch_at = self.sim.now_s
         readings: list[Reading] = []
-        for port, entity in self._interfaces.items():
+        for port, entity in self.names.interfaces.items():
             readings += switch_port(seen, port, entity, self._incarnation(entity.switch.key))
             self._clear_watermarks(port, seen)
-        for node in self.sim.topology.switches:
+        for index, node in enumerate(self.sim.topology.switches):
             switch = self.names.switch(node)
-            readings.append(pool(seen, node, switch, self._incarnation(switch.key)))
+            readings.append(pool(seen, index, switch, self._incarnation(switch.key)))
         self._switch_pass = tuple(readings)
         return self._switch_pass
 

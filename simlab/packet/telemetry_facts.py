@@ -38,10 +38,7 @@ def fact_passes(telemetry: Telemetry) -> Iterator[AgentPass]:
 def _passes(telemetry: Telemetry) -> Iterator[AgentPass]:
     names = telemetry.names
     sim = telemetry.sim
-    by_host: dict[str, list[int]] = {}
-    for node in sim.topology.hosts:
-        by_host.setdefault(names.host(node), []).append(node)
-    for host, nodes in by_host.items():
+    for host, nodes in names.hosts.items():
         yield AgentPass(host, "sysfs", Pass(facts=_devices(sim, names, nodes)))
         if sim.model.infiniband is None:
             yield AgentPass(host, "congestion_control", Pass(facts=_congestion(sim, names, nodes)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from collectors.model.entities import Device, Interface, Netdev, Port, Switch
 from simlab.packet.topology import Topology
 
@@ -23,6 +25,24 @@ class Names:
             node: divmod(i, topology.nics_per_host) for i, node in enumerate(topology.hosts)
         }
         self._numbers = topology.interface_numbers()
+
+    @cached_property
+    def hosts(self) -> dict[str, list[int]]:
+        """The NIC nodes of every machine, by its name."""
+        found: dict[str, list[int]] = {}
+        for node in self.topology.hosts:
+            found.setdefault(self.host(node), []).append(node)
+        return found
+
+    @cached_property
+    def interfaces(self) -> dict[int, Interface]:
+        """The switch interfaces by directed port."""
+        forwarding = set(self.topology.switches)
+        return {
+            port: self.interface(port)
+            for port in range(2 * len(self.topology.cables))
+            if self.topology.end(port) in forwarding
+        }
 
     def host(self, node: int) -> str:
         """Return the name of the machine that a NIC node belongs to."""

@@ -102,9 +102,9 @@ def _priority(
     return Reading(Slot(interface, "priority", index), held, seen.when, incarnation)
 
 
-def pool(seen: Snapshot, node: int, switch: Switch, incarnation: str) -> Reading:
-    """Return the watermark of a switch's shared buffer."""
-    row = seen.sim.state.switches + seen.sim.topology.switches.index(node) * at.SWITCH_WORDS
+def pool(seen: Snapshot, index: int, switch: Switch, incarnation: str) -> Reading:
+    """Return the watermark of the shared buffer of the switch with this index."""
+    row = seen.sim.state.switches + index * at.SWITCH_WORDS
     held: Values = {}
     most = seen.sim.word(row + at.SWITCH_MAX)
     put(held, "sonic_db", DRIVER, {"SAI_BUFFER_POOL_STAT_WATERMARK_BYTES": most})

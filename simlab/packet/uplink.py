@@ -10,14 +10,14 @@ import queue
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from collectors.model.errors import Unavailable
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.facts import pack_facts
-from collectors.wire.pack import WIRE_VERSION, Key, pack_batch, pack_schema, set_key
+from collectors.wire.pack import WIRE_VERSION, Key, key_of, pack_batch, pack_schema, set_key
 from collectors.wire.recording import RecordingWriter
 from simlab.packet.telemetry import AgentPass
 
@@ -37,9 +37,10 @@ class Sink(Protocol):
 
 @dataclass
 class _Stream:
-    epoch: str
+    """What one agent has sent so far."""
+
     seq: int = 0
-    schemas: set[bytes] | None = None
+    schemas: set[bytes] = field(default_factory=set)
 
 
 class Packer:
@@ -51,8 +52,7 @@ class Packer:
         self._epoch = uuid.uuid4().hex
         self._streams: dict[str, _Stream] = {}
 
-    def hello(self, agent: str) -> pb.Item:
-        """Return the greeting of an agent."""
+    def _hello(self, agent: str) -> pb.Item:
         return pb.Item(
             hello=pb.Hello(
                 wire_version=WIRE_VERSION, agent=agent, epoch=self._epoch, boot_id=self._boot_id,
@@ -66,29 +66,26 @@ class Packer:
         for one in passes:
             stream = self._streams.get(one.agent)
             if stream is None:
-                stream = self._streams[one.agent] = _Stream(self._epoch, 0, set())
-                self._sink.put(one.agent, self.hello(one.agent))
+                stream = self._streams[one.agent] = _Stream()
+                self._sink.put(one.agent, self._hello(one.agent))
             if one.seen.facts is not None:
-                self._number(one, stream, self._facts(one))
+                json = pack_facts(one.seen.facts)
+                facts = pb.Facts(collector=one.collector, at_ns=one.at_ns, json=json)
+                self._put_numbered(one.agent, stream, pb.Item(facts=facts))
             if one.seen.readings:
                 schema = pack_schema(one.seen.readings)
-                if stream.schemas is not None and schema.id not in stream.schemas:
+                if schema.id not in stream.schemas:
                     stream.schemas.add(schema.id)
                     self._sink.put(one.agent, pb.Item(schema=schema))
                 batch = pack_batch(one.seen.readings, schema, one.collector, self._boot_id)
-                self._number(one, stream, pb.Item(batch=batch))
+                self._put_numbered(one.agent, stream, pb.Item(batch=batch))
                 values += sum(len(reading.values) for reading in one.seen.readings)
         return values
 
-    def _facts(self, one: AgentPass) -> pb.Item:
-        facts = one.seen.facts
-        json = pack_facts(facts) if facts is not None else b""
-        return pb.Item(facts=pb.Facts(collector=one.collector, at_ns=one.at_ns, json=json))
-
-    def _number(self, one: AgentPass, stream: _Stream, item: pb.Item) -> None:
+    def _put_numbered(self, agent: str, stream: _Stream, item: pb.Item) -> None:
         stream.seq += 1
-        set_key(item, Key(one.agent, stream.epoch, stream.seq))
-        self._sink.put(one.agent, item)
+        set_key(item, Key(agent, self._epoch, stream.seq))
+        self._sink.put(agent, item)
 
 
 class RecordingSink:
@@ -153,9 +150,9 @@ class _Upload:
         self._thread.start()
 
     def put(self, item: pb.Item) -> None:
-        for body in ("batch", "facts"):
-            if item.HasField(body):
-                self._sent = getattr(item, body).seq
+        key = key_of(item)
+        if key is not None:
+            self._sent = key.seq
         while not self._trouble:
             try:
                 self._items.put(item, timeout=0.5)
@@ -187,8 +184,7 @@ class _Upload:
             for answer in self._call(self._items_to_send()):
                 with self._progress:
                     self._acknowledged = max(self._acknowledged, answer.acknowledged)
-                    if answer.refused:
-                        self._trouble = answer.refused
+                    self._trouble = answer.refused or self._trouble
                     self._progress.notify_all()
         except (grpc.RpcError, ValueError) as error:  # ValueError: the channel was closed
             details = getattr(error, "details", None)

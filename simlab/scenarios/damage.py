@@ -39,7 +39,7 @@ class Damage:
 def damage_of(draw: Draw, rng: Random) -> Damage:
     """Draw everything at once: a fifth of the hosts, one switch, one reset."""
     names = draw.names
-    hosts = sorted({names.host(node) for node in draw.plan.topology.hosts})
+    hosts = sorted(names.hosts)
     silent = rng.sample(hosts, round(SILENT_SHARE * len(hosts)))
     switches = [names.switch(node) for node in draw.plan.topology.switches]
     speaking = [host for host in hosts if host not in silent]

@@ -59,8 +59,9 @@ class Ground:
     def leaves(self) -> list[list[int]]:
         """Return the host nodes of each leaf switch."""
         by_leaf: dict[int, list[int]] = {}
+        hosts = set(self.topology.hosts)
         for cable in self.topology.cables:
-            if cable.a in self.topology.hosts:
+            if cable.a in hosts:
                 by_leaf.setdefault(cable.b, []).append(cable.a)
         return list(by_leaf.values())
 

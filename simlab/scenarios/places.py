@@ -34,12 +34,7 @@ class Places:
 
     @cached_property
     def _interfaces(self) -> dict[Interface, int]:
-        forwarding = set(self.topology.switches)
-        return {
-            self.names.interface(port): port
-            for port in range(2 * len(self.topology.cables))
-            if self.topology.end(port) in forwarding
-        }
+        return {interface: port for port, interface in self.names.interfaces.items()}
 
     @cached_property
     def _nics(self) -> dict[Entity, int]:
@@ -69,8 +64,7 @@ class Places:
     def nics(self, entity: Entity) -> tuple[int, ...]:
         """Return the nodes of a host, or of one of its devices, ports or interfaces."""
         if isinstance(entity, Host):
-            nodes = [n for n in self.topology.hosts if self.names.host(n) == entity.name]
-            return tuple(nodes) or (self._known(None, entity),)
+            return tuple(self.names.hosts.get(entity.name, ())) or (self._known(None, entity),)
         return (self._known(self._nics.get(entity), entity),)
 
     def cable(self, entity: Entity) -> int:
@@ -84,10 +78,8 @@ class Places:
 
     def end(self, port: int) -> Interface | Netdev:
         """Return what is at a directed port of an Ethernet fabric."""
-        node = self.topology.end(port)
-        if node in set(self.topology.switches):
-            return self.names.interface(port)
-        return self.names.netdev(node)
+        interface = self.names.interfaces.get(port)
+        return interface or self.names.netdev(self.topology.end(port))
 
     def link(self, cable: int) -> Link:
         """Return the link of a cable."""

@@ -49,19 +49,15 @@ class PacketFeed:
         self.step_s = plan.config.telemetry.interval_s
         self._end_s = plan.config.duration_s
         self._schedule = Schedule(plan.events)
-        self._ports = {
-            self.telemetry.names.interface(port): port
-            for port in range(2 * len(plan.topology.cables))
-            if plan.topology.end(port) in set(plan.topology.switches)
-        }
+        ports = self.telemetry.names.interfaces
         self.states: dict[Switch, SwitchState] = {}
-        for interface in self._ports:
+        for interface in ports.values():
             state = self.states.get(interface.switch)
             if state is None:
                 state = SwitchState(interface.switch.name, platform, 0)
                 self.states[interface.switch] = state
             state.grow(_number(interface))
-        for interface, port in self._ports.items():
+        for port, interface in ports.items():
             self._neighbour(interface, port ^ 1)
         self._show()
 

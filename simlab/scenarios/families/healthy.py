@@ -108,7 +108,7 @@ def _bursts(rng: Random) -> Draw:
 def _no_control(rng: Random) -> Draw:
     """DCQCN off everywhere, on purpose; no egress is asked for more than it carries."""
     drawn = _pairs(one_switch)(rng)
-    hosts = sorted({drawn.names.host(node) for node in drawn.plan.topology.hosts})
+    hosts = sorted(drawn.names.hosts)
     return applied(drawn, [Change(Host(name), "congestion_control", "off") for name in hosts])
 
 
