@@ -6,8 +6,6 @@ scenarios whose name contains the text.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -23,19 +21,7 @@ from packet_parts.speed import speed
 def mutation(report: Report) -> None:
     """Run the mutants in a process of their own: they replace the model's modules."""
     report.title("mutation of every constant and comparison of the model")
-    argv = [sys.executable, str(Path(__file__).with_name("packet_mutation.py"))]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
-        last = ""
-        for line in child.stdout or ():
-            if last:
-                report.line(last.rstrip())
-            last = line
-    if not last.startswith("{"):
-        report.check("the mutation run came to its end", 0, 1, ">=", "", why=last.strip())
-        return
-    told = json.loads(last)
-    report.checks += told["checks"]
-    report.notes += told["notes"]
+    report.include([sys.executable, str(Path(__file__).with_name("packet_mutation.py"))])
 
 
 SECTIONS = {

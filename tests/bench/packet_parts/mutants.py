@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -39,15 +40,16 @@ SWAP: dict[type[ast.cmpop], type[ast.cmpop]] = {
 MOST_SITES = 4096
 SWITCHES = np.zeros(2 * MOST_SITES, dtype=np.int64)
 _ADDRESS = SWITCHES.ctypes.data
-_VIEW = memoryview(SWITCHES)
+_VIEW = memoryview(SWITCHES.data)
 
 
-@numba.njit  # type: ignore[untyped-decorator]
+@numba.njit
 def on(site: int) -> int:
     """Return 1 if the mutant of this site is the one that runs; note that it was reached."""
     switches = compiler._int_pointer(_ADDRESS)
     switches[MOST_SITES + site] = 1
-    return switches[site]
+    chosen: int = switches[site]
+    return chosen
 
 
 def on_interpreted(site: int) -> int:
@@ -108,7 +110,7 @@ class Sites(ast.NodeTransformer):
             switch = self._switch(node.lineno, f"{node.value} -> {not node.value}")
             same = ast.Eq() if node.value else ast.NotEq()
             return ast.Compare(switch, [same], [ast.Constant(0)])
-        if type(node.value) not in (int, float):
+        if not isinstance(node.value, int | float):
             return node
         switch = self._switch(node.lineno, f"{node.value} -> {node.value + 1}")
         return ast.BinOp(node, ast.Add(), switch)
@@ -176,7 +178,9 @@ class Loader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.trees = {name: ast.fix_missing_locations(tree) for name, tree in trees.items()}
         self.names = names
 
-    def find_spec(self, name: str, _path: object, _target: object = None) -> object:
+    def find_spec(
+        self, name: str, _path: object, _target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name in self.trees:
             return importlib.util.spec_from_loader(name, self)
         return None
@@ -202,7 +206,7 @@ def instrumented(
         trees[module] = transformer(module, text, mutants).visit(ast.parse(text))
     if len(mutants) > MOST_SITES:
         raise ValueError(f"{len(mutants)} sites, room for {MOST_SITES}")
-    sys.meta_path.insert(0, Loader(trees, names))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Loader(trees, names))
     return mutants
 
 

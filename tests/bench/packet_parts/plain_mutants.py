@@ -14,12 +14,12 @@ from typing import Any
 
 from packet_parts.mutants import Mutant, Sites, instrumented, on_interpreted, path_of
 
-MODEL = (
+PACKET = (
     "parameters", "compat", "limits", "traffic", "topology", "routing", "workloads", "collectives",
     "regions", "build", "build_ports", "build_messages", "simulation", "interventions",
     "overrides", "picoseconds", "results",
 )  # fmt: skip
-PLAIN = ("collectors.model.dcqcn", *(f"simlab.packet.{name}" for name in MODEL))
+PLAIN = ("collectors.model.dcqcn", *(f"simlab.packet.{name}" for name in PACKET))
 UNSET = object()
 
 

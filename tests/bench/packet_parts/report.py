@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import operator
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 OPERATORS = {">=": operator.ge, "<=": operator.le}
@@ -71,6 +74,25 @@ class Report:
         self.row(short, mine, other, spread, verdict)
         if not good and why:
             self.note(f"{name}: {why}")
+
+    def include(self, argv: Sequence[str]) -> dict[str, Any]:
+        """Run a bench in a process of its own, show what it prints and take over its checks.
+
+        Return the JSON object that it ends with; where it has none, that is a check that fails.
+        """
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+            last = ""
+            for line in child.stdout or ():
+                if last:
+                    self.line(last.rstrip())
+                last = line
+        if not last.startswith("{"):
+            self.check(f"{Path(argv[1]).stem} came to its end", 0, 1, ">=", "", why=last.strip())
+            return {}
+        told: dict[str, Any] = json.loads(last)
+        self.checks += told["checks"]
+        self.notes += told["notes"]
+        return told
 
     def finish(self) -> int:
         """Print the summary and the JSON line; return the exit code."""

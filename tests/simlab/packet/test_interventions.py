@@ -111,6 +111,12 @@ def test_a_run_that_is_done_leaves_later_events_alone():
     assert sim.now_s < 10e-6
 
 
+def test_a_run_goes_on_to_its_end_when_all_is_done_unless_it_is_told_to_stop():
+    sim = Simulation(star(2), MODEL, alone())
+    assert run_with_events(sim, 1e-3, [])
+    assert sim.now_s == 1e-3
+
+
 def test_reroute_tells_how_many_connections_moved():
     sim = Simulation(leaf_spine(2, 2, 4), MODEL, permutation(range(8), 1000, shift=4))
     assert reroute(sim) == 0
