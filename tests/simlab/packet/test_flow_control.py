@@ -209,10 +209,15 @@ def test_ecn_marks_at_dequeue_or_enqueue_and_only_beyond_kmin():
     # first and last 20 leave a queue longer than 20 KB behind.
     assert marked[False] == pytest.approx(200 - 2 * 20, abs=3)
     assert marked[True] == pytest.approx(marked[False], abs=25)
-    half = (EcnAt(rate_bps=100e9, thresholds=EcnThresholds(0, 1e9, 1.0)),)
-    rare = Simulation(star(3), model(ecn=half), incast([0, 1], 2, 100_000))
-    assert rare.run(0.01, stop_when_done=True)
-    assert summary(rare).ecn_marked == 0 or summary(rare).ecn_marked < 3
+
+
+@pytest.mark.parametrize(("pmax", "share"), [(1.0, 1 / 4), (0.4, 1 / 10)])
+def test_between_kmin_and_kmax_a_queue_marks_by_how_far_it_is(pmax, share):
+    """The queue rises to half of Kmax and falls again: a quarter of Pmax on average."""
+    half = (EcnAt(rate_bps=100e9, thresholds=EcnThresholds(0, 2 * 1_048_000, pmax)),)
+    sim = Simulation(star(3), model(ecn=half, buffer_bytes=64 << 20), incast([0, 1], 2, 1_000_000))
+    assert sim.run(0.01, stop_when_done=True)
+    assert summary(sim).ecn_marked == pytest.approx(2000 * share, abs=5 * (2000 * share) ** 0.5)
 
 
 def test_lossy_classes_drop_at_their_share_and_static_limits_hold():
