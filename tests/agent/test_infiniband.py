@@ -16,9 +16,9 @@ from collectors.infiniband.topology import End
 from collectors.infiniband.transactor import Limits
 from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.errors import ConfigInvalid
-from collectors.model.reading import Instant
 from simlab.ib.fabrics import assign_lids, route_minhop, two_tier
 from simlab.ib.fake import Agent, FakeSubnet
+from tests.collectors.passes import clock
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures"
 QUIET = "collectors: {}\n"
@@ -79,10 +79,6 @@ def swept(topology=None, **counters):
         lambda: subnet, SweepOptions(groups=("details",), limits=Limits(timeout_s=0.1, retries=0))
     )
     return topology, subnet, collector
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 def exposition(collector, *, compatible=True, node_infiniband=True):

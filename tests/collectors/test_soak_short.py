@@ -2,21 +2,16 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 
 from collectors.model.entities import Interface, Slot, Switch
-from collectors.model.reading import Instant
 from collectors.snmp.poller import Options, SnmpPoller
 from collectors.snmp.session import Community, Endpoint
 from collectors.targets.fleet import Fleet, Member
 from collectors.targets.secret import Secret
 from simlab.switches.lab import Lab
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
+from tests.collectors.passes import clock
 
 
 @pytest.fixture

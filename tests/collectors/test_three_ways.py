@@ -1,7 +1,6 @@
 """PFC of one simulated switch, read over SNMP, gNMI and the SONiC database, to the frame."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -9,7 +8,6 @@ from collectors.gnmi.client import Dial
 from collectors.gnmi.subscriber import Options as GnmiOptions
 from collectors.gnmi.subscriber import Subscriber
 from collectors.model.entities import Switch
-from collectors.model.reading import Instant
 from collectors.snmp.poller import SnmpPoller
 from collectors.snmp.session import Community, Endpoint
 from collectors.sonic.database import Database
@@ -23,16 +21,13 @@ from simlab.switches.redis_face import RedisFace
 from simlab.switches.snmp_agent import SnmpAgent
 from simlab.switches.snmp_face import SnmpFace
 from simlab.switches.state import SwitchState
+from tests.collectors.passes import clock
 
 LEAF = Switch("leaf1")
 METRICS = (
     "fabric_pfc_rx_frames_total", "fabric_pfc_tx_frames_total", "fabric_interface_rx_bytes_total",
     "fabric_interface_tx_bytes_total", "fabric_queue_tx_packets_total",
 )  # fmt: skip
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 def values(result, renamed, metrics=METRICS):

@@ -20,13 +20,9 @@ from collectors.capture.receiver import BYTES, CE, CNPS, ROCE, SflowCollector
 from collectors.capture.sflow import parse_datagram
 from collectors.model.entities import Interface, Switch
 from collectors.model.errors import Malformed
-from collectors.model.reading import Instant
+from tests.collectors.passes import clock
 
 LEAF = Switch("leaf1")
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 def packet(qp=7, ecn=2, opcode=0x07, sport=50000):

@@ -1,19 +1,14 @@
 import asyncio
-import time
 
 import pytest
 
 from collectors.gnmi.client import Dial
 from collectors.gnmi.subscriber import Options, Subscriber
 from collectors.model.entities import Switch
-from collectors.model.reading import Instant
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.state import SwitchState
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
+from tests.collectors.passes import clock
 
 
 class Rig:
@@ -61,15 +56,3 @@ def rig():
     yield make
     for made in rigs:
         made.close()
-
-
-def values(result):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-    }
-
-
-def reasons(result):
-    return {(gap.what, gap.reason) for gap in result.gaps}

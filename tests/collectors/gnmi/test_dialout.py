@@ -9,20 +9,14 @@ from gnmi_pb import gnmi_pb2 as gnmi
 from collectors.gnmi.dialout import DialOutReceiver
 from collectors.gnmi.paths import pack_path
 from collectors.model.entities import Switch
-from collectors.model.reading import Instant
 from collectors.targets.pushed import Exporter, Options
 from collectors.targets.secret import Secret
-
-from .conftest import reasons
+from tests.collectors.passes import clock, reasons, series
 
 PRIORITY = "/interfaces/interface[name=Ethernet1]/ethernet/pfc/priorities/priority[index=3]"
 RX = ("priority/3/interface/leaf1/Ethernet1", "fabric_pfc_rx_frames_total")
 ARISTA = "/gnmireverse.gNMIReverse/Publish"
 SONIC = "/gnmi.sonic.gNMIDialOut/Publish"
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 @pytest.fixture
@@ -59,15 +53,6 @@ def publish(receiver, method, *responses, metadata=()):
             assert list(call(iter(responses), timeout=5, metadata=metadata)) == []
 
 
-def values(result):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-        if "fabric_target" not in column.metric
-    }
-
-
 def leaf(platform="eos", address="192.0.2.1"):
     return Exporter(Switch("leaf1", "leaf1"), address, lambda _: True, platform)
 
@@ -77,8 +62,8 @@ def test_arista_by_the_name_in_the_prefix(serve):
     sync = gnmi.SubscribeResponse(sync_response=True)
     value = gnmi.TypedValue(json_val=b"7")
     publish(receiver, ARISTA, update(value), sync)
-    assert values(receiver.read(clock)) == {RX: 7}
-    assert values(receiver.read(clock)) == {}
+    assert series(receiver.read(clock)) == {RX: 7}
+    assert series(receiver.read(clock)) == {}
 
 
 def test_sonic_by_its_address(serve):
@@ -87,7 +72,7 @@ def test_sonic_by_its_address(serve):
     text = b'{"Ethernet1": {"SAI_PORT_STAT_PFC_3_RX_PKTS": "9"}}'
     value = gnmi.TypedValue(json_ietf_val=text)
     publish(receiver, SONIC, update(value, "COUNTERS_DB", "/COUNTERS/Ethernet*"))
-    assert values(receiver.read(clock)) == {RX: 9}
+    assert series(receiver.read(clock)) == {RX: 9}
 
 
 def test_strangers_and_wrong_tokens_leave_nothing_but_a_gap(serve):
@@ -99,10 +84,10 @@ def test_strangers_and_wrong_tokens_leave_nothing_but_a_gap(serve):
     good = (("authorization", "Bearer w0rd"),)
     publish(receiver, ARISTA, update(value, target="leaf9"), metadata=good)
     result = receiver.read(clock)
-    assert values(result) == {}
+    assert series(result) == {}
     assert reasons(result) == {("gnmi_dialout", "denied"), ("gnmi_dialout", "unknown exporter")}
     publish(receiver, ARISTA, update(value), metadata=good)
-    assert values(receiver.read(clock)) == {RX: 7}
+    assert series(receiver.read(clock)) == {RX: 7}
 
 
 def test_a_message_over_the_bound_ends_the_stream(serve):

@@ -11,8 +11,7 @@ from collectors.model.errors import Denied, FabricError, NotSupported, Unavailab
 from collectors.targets.secret import Secret
 from collectors.targets.tls import Tls
 from simlab.switches.gnmi_target import GnmiFaults
-
-from .conftest import clock, reasons, values
+from tests.collectors.passes import clock, reasons, values
 
 RX = "fabric_pfc_rx_frames_total"
 WORD = "correct horse"

@@ -21,6 +21,7 @@ from collectors.model.catalogue.registry import CATALOGUE
 from collectors.model.errors import FabricError, Malformed, Unavailable
 from simlab.hosts.responder import FakeEthtool
 from simlab.hosts.tree import FakeDevice, FakeNetdev, FakePort, write_device, write_netdev
+from tests.collectors.passes import values
 
 ROCM = Path(__file__).resolve().parents[4] / (
     "shared/fixtures/ROCm__device-metrics-exporter/docker/mockdata/nic/ethtool_S_enp68s0.txt"
@@ -37,14 +38,6 @@ def collect(host, clock, table, driver="mlx5_core", netdev="eth0"):
     fake = FakeEthtool({netdev: driver}, {netdev: table})
     collector = EthtoolCollector(host(open_ethtool=lambda: fake))
     return collector, fake, collector.read(clock)
-
-
-def values(result):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-    }
 
 
 def test_priorities_become_slots_and_microseconds_seconds(host, tmp_path, clock):

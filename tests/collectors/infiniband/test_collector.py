@@ -1,7 +1,5 @@
 """The subnet as a collector: readings, links, settings, gaps, in the project's words."""
 
-import time
-
 import pytest
 
 from collectors.codec import mad_perf
@@ -20,10 +18,7 @@ from collectors.model.reading import Instant
 from simlab.ib.fabrics import Builder
 from simlab.ib.fake import Agent
 from tests.collectors.infiniband.ib_fabric import end, fabric, named
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
+from tests.collectors.passes import clock
 
 
 def collected(topology=None, options=None, **agent):

@@ -11,11 +11,11 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 
 from collectors.model.entities import Switch
 from collectors.model.errors import ConfigInvalid, Unavailable
-from collectors.model.reading import Instant
 from collectors.otlp.receiver import OtlpReceiver
 from collectors.targets.pushed import Exporter, Options, ServerTls
 from collectors.targets.secret import Secret
 from simlab.switches.own_environment import OPENTELEMETRY, NotInstalled, python
+from tests.collectors.passes import clock, series
 
 LEAF = Switch("leaf1", "leaf1")
 SP3 = {"interface": "swp1", "sp": "3"}
@@ -46,10 +46,6 @@ marked.add(41, {"interface": "swp1", "tc": "3"})
 marked.add(1, {"interface": "swp1", "tc": "3"})
 print(json.dumps(bool(provider.force_flush(8000))))
 """
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 @pytest.fixture
@@ -95,15 +91,6 @@ def push(receiver, *requests, metadata=()):
         return [stub.Export(one, timeout=5, metadata=metadata) for one in requests]
 
 
-def values(result):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-        if "fabric_target" not in column.metric
-    }
-
-
 def reasons(result):
     return {(gap.subject, gap.what, gap.reason) for gap in result.gaps}
 
@@ -124,14 +111,14 @@ def test_pause_time_and_marks_per_class(serve):
             ("nvswitch_interface_oper_state", {"interface": "swp1"}, 2.0),
         ),
     )
-    assert values(receiver.read(clock)) == {
+    assert series(receiver.read(clock)) == {
         (f"priority/3/{END}", "fabric_pfc_rx_frames_total"): 7,
         (f"priority/3/{END}", "fabric_pfc_rx_pause_seconds_total"): 0.0025,
         (f"queue/3/{END}", "fabric_queue_ecn_marked_packets_total"): 9,
         (f"priority_group/2/{END}", "fabric_priority_group_no_buffer_drop_packets_total"): 4,
         (END, "fabric_interface_oper_state_id"): 2,
     }
-    assert values(receiver.read(clock)) == {}  # said once, not again without news
+    assert series(receiver.read(clock)) == {}  # said once, not again without news
 
 
 def test_bad_points_are_refused_by_count_and_named(serve):
@@ -148,7 +135,7 @@ def test_bad_points_are_refused_by_count_and_named(serve):
     (answer,) = push(receiver, bad)
     assert answer.partial_success.rejected_data_points == 5
     result = receiver.read(clock)
-    assert values(result) == {}
+    assert series(result) == {}
     assert {(what, reason) for _, what, reason in reasons(result)} == {
         ("fabric_pfc_rx_frames_total", "no attribute `sp`"),
         ("fabric_pfc_rx_frames_total", "no attribute `interface`"),
@@ -163,7 +150,7 @@ def test_a_delta_is_no_counter(serve):
     delta.resource_metrics[0].scope_metrics[0].metrics[0].sum.aggregation_temporality = 1
     (answer,) = push(receiver, delta)
     assert answer.partial_success.rejected_data_points == 1
-    assert values(receiver.read(clock)) == {}
+    assert series(receiver.read(clock)) == {}
 
 
 def test_no_recorded_value_removes_the_series(serve):
@@ -173,7 +160,7 @@ def test_no_recorded_value_removes_the_series(serve):
         ("nvswitch_interface_sp_tx_pause", SP3, 2),
     ]
     push(receiver, request(*both), request((*both[0][:2], None), (*both[1][:2], 3.0)))
-    assert values(receiver.read(clock)) == {(f"priority/3/{END}", "fabric_pfc_tx_frames_total"): 3}
+    assert series(receiver.read(clock)) == {(f"priority/3/{END}", "fabric_pfc_tx_frames_total"): 3}
 
 
 def test_a_restarted_sum_is_another_incarnation(serve):
@@ -200,10 +187,10 @@ def test_strangers_are_refused_where_there_is_an_inventory(serve):
     assert answer.partial_success.rejected_data_points == 1
     result = receiver.read(clock)
     assert ("leaf9", "otlp", "unknown exporter") in reasons(result)
-    assert values(result) == {}
+    assert series(result) == {}
     everybody = serve()
     push(everybody, request(("nvswitch_interface_sp_rx_pause", SP3, 1), host="leaf9"))
-    assert ("priority/3/interface/leaf9/swp1", "fabric_pfc_rx_frames_total") in values(
+    assert ("priority/3/interface/leaf9/swp1", "fabric_pfc_rx_frames_total") in series(
         everybody.read(clock)
     )
 
@@ -212,7 +199,7 @@ def test_unwanted_interfaces_are_left_out(serve):
     receiver = serve(exporter(wants=lambda name: name != "swp1"))
     (answer,) = push(receiver, request(("nvswitch_interface_sp_rx_pause", SP3, 1)))
     assert answer.partial_success.rejected_data_points == 0
-    assert values(receiver.read(clock)) == {}
+    assert series(receiver.read(clock)) == {}
 
 
 def test_silence_is_a_gap_and_a_target_that_is_not_up(serve):
@@ -240,7 +227,7 @@ def test_series_are_bounded(serve):
     name = "nvswitch_interface_sp_rx_pause"
     push(receiver, request(*[(name, {"interface": f"swp{n}", "sp": "3"}, 1) for n in range(100)]))
     result = receiver.read(clock)
-    assert len(values(result)) == 10
+    assert len(series(result)) == 10
     assert ("switch/leaf1", "fabric_pfc_rx_frames_total", "too many series") in reasons(result)
 
 
@@ -253,7 +240,7 @@ def test_a_message_over_the_bound_is_refused(serve):
     with pytest.raises(grpc.RpcError) as caught:
         push(receiver, request(*points))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert values(receiver.read(clock)) == {}
+    assert series(receiver.read(clock)) == {}
 
 
 def test_the_token_is_asked_for_and_not_told(serve):
@@ -269,11 +256,11 @@ def test_the_token_is_asked_for_and_not_told(serve):
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         assert "t0ken-in-hiding" not in str(caught.value)
     result = receiver.read(clock)
-    assert values(result) == {}
+    assert series(result) == {}
     assert ("127.0.0.1", "otlp", "denied") in reasons(result)
     assert "t0ken-in-hiding" not in repr(receiver._exporters._options) + str(result)
     push(receiver, point, metadata=(("authorization", "Bearer t0ken-in-hiding"),))
-    assert values(receiver.read(clock))
+    assert series(receiver.read(clock))
 
 
 def test_a_port_that_is_taken_and_files_that_are_not_there(serve, tmp_path):
@@ -308,7 +295,7 @@ def test_a_real_exporter(serve, tmp_path, secured):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert json.loads(done.stdout) is True, done.stderr
-    assert values(receiver.read(clock)) == {
+    assert series(receiver.read(clock)) == {
         (f"priority/3/{END}", "fabric_pfc_rx_pause_seconds_total"): 0.0015,
         (f"queue/3/{END}", "fabric_queue_ecn_marked_packets_total"): 42,
     }

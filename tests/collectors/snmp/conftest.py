@@ -78,16 +78,3 @@ def rig():
     yield make
     for made in rigs:
         made.close()
-
-
-def values(result):
-    """Return {(entity text, metric): value in the metric's unit} of a pass."""
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-    }
-
-
-def reasons(result):
-    return {(gap.what, gap.reason) for gap in result.gaps}

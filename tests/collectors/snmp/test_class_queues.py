@@ -14,8 +14,9 @@ from simlab.switches import ber
 from simlab.switches.snmp_agent import Mib
 from simlab.switches.snmp_face import SnmpFace
 from simlab.switches.state import SwitchState
+from tests.collectors.passes import reasons, values
 
-from .conftest import port, reasons, system, values
+from .conftest import port, system
 
 BASE = "1.3.6.1.4.1.9.9.166.1"
 ECN = "fabric_queue_ecn_marked_packets_total"

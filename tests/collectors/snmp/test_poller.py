@@ -5,8 +5,9 @@ import pytest
 from collectors.model.errors import Unavailable
 from simlab.switches import ber
 from simlab.switches.snmp_agent import Mib, SnmpFaults
+from tests.collectors.passes import reasons, values
 
-from .conftest import IF, IF_HC, port, reasons, system, values
+from .conftest import IF, IF_HC, port, system
 
 CISCO = "1.3.6.1.4.1.9.9.813.1.2.1"
 RX, TX = "fabric_pfc_rx_frames_total", "fabric_pfc_tx_frames_total"

@@ -13,8 +13,9 @@ from collectors.snmp.session import Community, Endpoint, Usm
 from collectors.targets.secret import Secret
 from collectors.targets.wanted import Wanted
 from simlab.switches.daemons import DaemonFailed, snmpd
+from tests.collectors.passes import values
 
-from .conftest import Clock, values
+from .conftest import Clock
 
 pytestmark = pytest.mark.lab_switch
 

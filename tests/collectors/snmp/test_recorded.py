@@ -6,8 +6,7 @@ import pytest
 
 from simlab.switches import ber
 from simlab.switches.snmp_agent import Mib
-
-from .conftest import values
+from tests.collectors.passes import values
 
 RECORD = Path(__file__).parents[3].parent / "shared/fixtures/own_synthetic/snmp/public.snmprec"
 ECN = "fabric_queue_ecn_marked_packets_total"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,16 @@ from collectors.codec.sonic_counters import parse_hash
 from collectors.model.catalogue.settings import ATTRIBUTES, SETTINGS
 from collectors.model.entities import Interface, Slot, Switch
 from collectors.model.errors import Denied, Malformed, Unavailable
-from collectors.model.reading import Instant
 from collectors.sonic.database import Database
 from collectors.sonic.poller import Options, SonicPoller
 from collectors.targets.secret import Secret
 from simlab.switches.daemons import DaemonFailed, redis_server
 from simlab.switches.redis_face import GROUP_OID, PORT_OID, QUEUE_OID, RedisFace
 from simlab.switches.state import SwitchState
+from tests.collectors.passes import clock, values
 
 FIXTURES = Path(__file__).parents[3].parent / "shared/fixtures"
 LEAF = Switch("leaf1")
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +55,6 @@ def poll(port, times=1, between=lambda: None, **kwargs):
         return poller, results
 
     return asyncio.run(run())
-
-
-def values(result):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-    }
 
 
 @pytest.mark.lab_switch

@@ -8,15 +8,12 @@ import pytest
 from collectors.model.entities import Interface, Switch
 from collectors.model.errors import Unavailable
 from collectors.model.metric import Column
-from collectors.model.reading import Instant, Pass, Reading
+from collectors.model.reading import Pass, Reading
 from collectors.targets.fleet import AGE, UP, Claims, Fleet, Member
+from tests.collectors.passes import clock
 
 BYTES = Column("fabric_interface_rx_bytes_total", "counter", "snmp")
 OTHER = Column("fabric_interface_rx_bytes_total", "counter", "gnmi")
-
-
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 class Scripted:
