@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any, Final
 
-from collectors.model.entities import Entity, Interface, Slot, Switch
+from collectors.model.entities import Slot, Switch
 from collectors.model.errors import FabricError, Malformed, Unavailable
 from collectors.model.facts import Attribute, Facts
-from collectors.model.metric import Column
 from collectors.model.reading import Clock, GapLog, Instant, Pass, Reading
 from collectors.snmp import class_queues, tables
-from collectors.snmp.class_queues import ClassQueues
 from collectors.snmp.facts import fetch_facts
 from collectors.snmp.incarnation import Incarnation
+from collectors.snmp.known import Known, Values
 from collectors.snmp.naming import interfaces, text
 from collectors.snmp.quirks import quirks_of
 from collectors.snmp.session import Endpoint, Row, Session
@@ -30,7 +28,6 @@ from collectors.targets.wanted import Wanted
 
 NAME: Final = "snmp"
 _IF_TABLE_LAST_CHANGE: Final = "1.3.6.1.2.1.31.1.5.0"
-_IGNORED: Final = (-1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +40,6 @@ class Options:
     relearn_s: float = 600.0
     deadline_s: float = 20.0
     aliases: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Known:
-    """What earlier polls learnt; thrown away as a whole when the device changed."""
-
-    interfaces: dict[int, Interface | None]
-    learnt_ns: int
-    entities: list[Entity] = field(default_factory=list)
-    numbers: dict[Entity, int] = field(default_factory=dict)
-    indices: list[int] = field(default_factory=list)
-    slots: dict[str, tuple[int, Column | None]] = field(default_factory=dict)
-    best: dict[tuple[int, str], tuple[int, Column, str]] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-    live: dict[str, list[str]] = field(default_factory=dict)
-    ends: dict[str, int] = field(default_factory=dict)
-    cells: dict[str, dict[str, int]] = field(default_factory=dict)
-    closed: dict[str, set[str]] = field(default_factory=dict)
-    facts: Facts | None = None
-    classes: ClassQueues = field(default_factory=ClassQueues)
-
-    def at(self, entity: Entity, if_index: int, values: list[dict[Column, int | float]]) -> int:
-        """Return the place of an entity among the values, made where it has none."""
-        at = self.numbers.get(entity)
-        if at is None:
-            at = self.numbers[entity] = len(self.entities)
-            self.entities.append(entity)
-            self.indices.append(if_index)
-            values.append({})
-        return at
 
 
 class SnmpPoller:
@@ -88,7 +55,7 @@ class SnmpPoller:
         self._session = Session(switch.name or switch.key, endpoint)
         self._pace = Pace(self._options.max_repetitions, self._options.max_rows)
         self._incarnation = Incarnation()
-        self._known: _Known | None = None
+        self._known: Known | None = None
         self._last_change: Any = None
         self._late: list[str] = []
         self._aliases_known = 0
@@ -162,7 +129,7 @@ class SnmpPoller:
         known = interfaces(
             self._switch, names, descriptions, types, self._options.wanted, self._options.aliases
         )
-        self._known = _Known(known, clock().mono_ns, ends=ends)
+        self._known = Known(self._switch, self._plan, known, clock().mono_ns, ends)
         facts = await fetch_facts(
             self._session, self._switch, known, self.description, self._pace, ends,
             self._noter(gaps),
@@ -170,7 +137,6 @@ class SnmpPoller:
         if verdict.why:
             quirk = Attribute(self._switch, "image_quirk", "; ".join(verdict.why))
             facts = replace(facts, attributes=(*facts.attributes, quirk))
-        self._known.facts = facts
         return facts
 
     def _noter(self, gaps: GapLog) -> Any:
@@ -182,7 +148,7 @@ class SnmpPoller:
         known = self._known
         if known is None:
             raise AssertionError("counters are read after names")
-        values: list[dict[Column, int | float]] = [{} for _ in known.entities]
+        values: Values = [{} for _ in known.entities]
         discontinuities = await table(
             self._session, tables.IF_DISCONTINUITY, self._pace, known.ends, self._noter(gaps)
         )
@@ -203,11 +169,11 @@ class SnmpPoller:
                     raise
                 gaps.add(self._switch, oid, type(error).__name__, error.why)
                 continue
-            self._take(oid, rows, known, values, gaps)
+            known.take(oid, rows, values, gaps)
         if self._platform == "nxos":
             await self._class_queues(known, values, gaps)
         if facts_are_new:
-            self._forget_superseded(known)
+            known.forget_superseded()
         self._incarnation.see_values(values)
         return tuple(
             Reading(
@@ -220,9 +186,7 @@ class SnmpPoller:
             if values[at]
         )
 
-    async def _class_queues(
-        self, known: _Known, values: list[dict[Column, int | float]], gaps: GapLog
-    ) -> None:
+    async def _class_queues(self, known: Known, values: Values, gaps: GapLog) -> None:
         noter = self._noter(gaps)
         try:
             found = await known.classes.fetch(self._session, self._pace, known.ends, noter)
@@ -234,15 +198,7 @@ class SnmpPoller:
             if port is not None:
                 values[known.at(Slot(port, "queue", queue), if_index, values)][column] = count
 
-    @staticmethod
-    def _forget_superseded(known: _Known) -> None:
-        for oid, live in known.live.items():
-            kept = [row for row in live if known.slots[row][1] is not None]
-            known.live[oid] = kept
-            if not kept:
-                known.rows[oid] = 0
-
-    async def _column(self, oid: str, known: _Known, gaps: GapLog) -> Iterable[Row]:
+    async def _column(self, oid: str, known: Known, gaps: GapLog) -> Iterable[Row]:
         first_time = oid not in known.rows
         if first_time:
             await self._prepare(self._plan[oid], known, gaps)
@@ -258,7 +214,7 @@ class SnmpPoller:
             gaps.add(self._switch, self._plan[oid][0].column.metric, "not supported", oid)
         return rows
 
-    async def _prepare(self, rules: tuple[Rule, ...], known: _Known, gaps: GapLog) -> None:
+    async def _prepare(self, rules: tuple[Rule, ...], known: Known, gaps: GapLog) -> None:
         """Fetch what values of these columns need: cell sizes and gates."""
         for rule in rules:
             cell, gate = rule.table.cell, rule.table.gate
@@ -271,125 +227,3 @@ class SnmpPoller:
             if gate and gate not in known.closed:
                 rows = await walk(self._session, gate, self._pace, known.ends, self._noter(gaps))
                 known.closed[gate] = {row[0][len(gate) :] for row in rows if row[1] != 1}
-
-    def _take(
-        self,
-        column_oid: str,
-        rows: Iterable[Row],
-        known: _Known,
-        values: list[dict[Column, int | float]],
-        gaps: GapLog,
-    ) -> None:
-        slots = known.slots
-        live: list[str] | None = None if column_oid in known.live else []
-        for oid, value in rows:
-            slot = slots.get(oid)
-            if slot is None:
-                slot = slots[oid] = self._resolve(column_oid, oid, known, values, gaps)
-                if live is not None and slot[1] is not None:
-                    live.append(oid)
-            at, column = slot
-            if column is None:
-                continue
-            if type(value) is not int:
-                gaps.add(known.entities[at], column.metric, "not numeric", repr(value)[:60])
-            elif value < 0:
-                gaps.add(known.entities[at], column.metric, "negative", str(value))
-            else:
-                values[at][column] = value
-        if live is not None:
-            known.live[column_oid] = live
-            if not live:
-                known.rows[column_oid] = 0  # nothing here is wanted: ask no more
-
-    def _resolve(
-        self,
-        column_oid: str,
-        oid: str,
-        known: _Known,
-        values: list[dict[Column, int | float]],
-        gaps: GapLog,
-    ) -> tuple[int, Column | None]:
-        """Return the place of a row among the entities, and its column; None: not wanted."""
-        suffix = oid[len(column_oid) :]
-        try:
-            index = tuple(map(int, suffix[1:].split(".")))
-        except ValueError:
-            gaps.add(self._switch, column_oid, "bad index", oid)
-            return _IGNORED
-        for rule in self._plan[column_oid]:
-            names = rule.table.index
-            if len(index) != len(names):
-                gaps.add(self._switch, column_oid, "bad index", oid)
-                return _IGNORED
-            parts = dict(zip(names, index, strict=True))
-            if any(parts[name] != wanted for name, wanted in rule.where):
-                continue
-            if suffix in known.closed.get(rule.table.gate, ()):
-                gaps.add(self._switch, rule.column.metric, "not counted", "counting is off there")
-                return _IGNORED
-            return self._place(rule, oid, suffix, parts, known, values, gaps)
-        return _IGNORED
-
-    def _place(
-        self,
-        rule: Rule,
-        oid: str,
-        suffix: str,
-        parts: dict[str, int],
-        known: _Known,
-        values: list[dict[Column, int | float]],
-        gaps: GapLog,
-    ) -> tuple[int, Column | None]:
-        parent: Interface | Switch | None = self._switch
-        if_index = parts.get("ifIndex", -1)
-        if if_index >= 0:
-            if if_index not in known.interfaces:
-                gaps.add(self._switch, rule.column.metric, "unknown ifIndex", str(if_index))
-                return _IGNORED
-            parent = known.interfaces[if_index]
-        if parent is None:
-            return _IGNORED
-        entity: Entity = parent
-        if rule.kind is not None:
-            number = rule.fixed
-            if number is None:
-                number = parts[rule.table.slot] - rule.table.offset
-            if number < 0:
-                gaps.add(self._switch, rule.column.metric, "bad index", suffix)
-                return _IGNORED
-            entity = Slot(parent, rule.kind, number)
-        column = self._scaled(rule, suffix, known, gaps)
-        if column is None:
-            return _IGNORED
-        at = known.at(entity, if_index, values)
-        return self._prefer(at, oid, rule, column, known, values)
-
-    def _prefer(
-        self,
-        at: int,
-        oid: str,
-        rule: Rule,
-        column: Column,
-        known: _Known,
-        values: list[dict[Column, int | float]],
-    ) -> tuple[int, Column | None]:
-        """Keep one source per metric and entity: the first in the catalogue's row."""
-        earlier = known.best.get((at, column.metric))
-        if earlier is not None and earlier[0] < rule.order:
-            return _IGNORED
-        if earlier is not None and earlier[1] is not column:
-            values[at].pop(earlier[1], None)
-            known.slots[earlier[2]] = _IGNORED
-        known.best[at, column.metric] = (rule.order, column, oid)
-        return at, column
-
-    def _scaled(self, rule: Rule, suffix: str, known: _Known, gaps: GapLog) -> Column | None:
-        if not rule.cells:
-            return rule.column
-        cells = known.cells.get(rule.table.cell, {})
-        size = cells.get(suffix) or cells.get("")
-        if not size:
-            gaps.add(self._switch, rule.column.metric, "cell size unknown", rule.table.cell)
-            return None
-        return replace(rule.column, scale=Fraction(size))
