@@ -6,7 +6,6 @@ Where a path leads is worked out once and remembered by the bytes of the path as
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from collectors.codec.sonic_counters import fields, parse_hash, split_name
 from collectors.gnmi.lldp import Neighbours
 from collectors.gnmi.messages import DecodeError, gnmi
 from collectors.gnmi.paths import Location, interface_of, number_of, parse_location
-from collectors.gnmi.values import NotDecoded, number, parse_value
+from collectors.gnmi.values import NotDecoded, decode, number, parse_value
 from collectors.gnmi.vendors import Vendor
 from collectors.model.catalogue.registry import sources_of
 from collectors.model.catalogue.sources import parse_key
@@ -140,7 +139,7 @@ class Decoder:
                 if not decoded and value.WhichOneof("value") != "uint_val":
                     decoded = None  # not 0, but not there
             if decoded is None:
-                decoded = self._decode(value, column)
+                decoded = decode(value, column)
                 if decoded is None:
                     self._gap(column.metric, "not numeric")
                     continue
@@ -203,30 +202,8 @@ class Decoder:
             if any(schema == root or schema.startswith(root + "/") for root in roots)
         }
 
-    @staticmethod
-    def _of_json(raw: bytes, column: Column) -> int | float | None:
-        text = raw.strip(b'"')
-        if text.isdigit() and len(text) < 20 and column.number == "int":
-            return int(text)
-        try:
-            return number(json.loads(raw), column)
-        except ValueError:
-            return None
-
     def _is_nested(self, value: Any, kind: str) -> bool:
         return self._vendor.sonic or getattr(value, kind)[:1] not in _SCALAR_STARTS
-
-    def _decode(self, value: Any, column: Column) -> int | float | None:
-        kind = value.WhichOneof("value")
-        if kind == "uint_val" and column.number == "int":
-            whole: int = value.uint_val
-            return whole
-        if kind in _JSON:
-            return self._of_json(getattr(value, kind), column)
-        try:
-            return number(parse_value(value), column)
-        except NotDecoded:
-            return None
 
     def _locate(self, location: Location, value: Any) -> Any:
         if location.schema.startswith("/lldp/"):

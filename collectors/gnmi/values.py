@@ -46,6 +46,14 @@ def parse_value(value: Any) -> Any:
             raise NotDecoded(f"a value of kind {kind or 'nothing'}")
 
 
+def decode(value: Any, column: Column) -> int | float | None:
+    """Return a TypedValue for a column, None where it is no number that the column can hold."""
+    try:
+        return number(parse_value(value), column)
+    except NotDecoded:
+        return None
+
+
 def number(raw: Any, column: Column) -> int | float | None:
     """Return a value for a column, None where it is no number that the column can hold.
 
