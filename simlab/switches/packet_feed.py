@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from collectors.model.catalogue import interface as port_metrics
+from collectors.model.catalogue import switch as switch_metrics
 from collectors.model.entities import Interface, Slot, Switch
 from collectors.model.reading import Reading
 from simlab.packet.config import Plan
@@ -20,23 +22,23 @@ from simlab.switches.state import SwitchState, port_name
 _MICRO: Final = 10**6
 # metric -> word of the state, and what the metric's unit is multiplied by to get the word's
 _WORDS: Final[dict[str, tuple[str, int]]] = {
-    "fabric_interface_rx_bytes_total": ("rx_bytes", 1),
-    "fabric_interface_tx_bytes_total": ("tx_bytes", 1),
-    "fabric_interface_rx_drops_total": ("rx_drops", 1),
-    "fabric_interface_tx_drops_total": ("tx_drops", 1),
-    "fabric_interface_rx_errors_total": ("rx_errors", 1),
-    "fabric_interface_rx_crc_errors_total": ("rx_crc", 1),
-    "fabric_pfc_rx_frames_total": ("pfc_rx", 1),
-    "fabric_pfc_tx_frames_total": ("pfc_tx", 1),
-    "fabric_pfc_rx_pause_seconds_total": ("pause_rx_us", _MICRO),
-    "fabric_queue_tx_packets_total": ("q_packets", 1),
-    "fabric_queue_tx_bytes_total": ("q_bytes", 1),
-    "fabric_queue_drop_packets_total": ("q_drops", 1),
-    "fabric_queue_ecn_marked_packets_total": ("q_ecn", 1),
-    "fabric_queue_occupancy_bytes": ("q_depth", 1),
-    "fabric_queue_occupancy_max_bytes": ("q_max", 1),
-    "fabric_priority_group_occupancy_max_bytes": ("pg_max", 1),
-    "fabric_priority_group_headroom_max_bytes": ("pg_headroom_max", 1),
+    port_metrics.RX_BYTES.name: ("rx_bytes", 1),
+    port_metrics.TX_BYTES.name: ("tx_bytes", 1),
+    port_metrics.RX_DROPS.name: ("rx_drops", 1),
+    port_metrics.TX_DROPS.name: ("tx_drops", 1),
+    port_metrics.RX_ERRORS.name: ("rx_errors", 1),
+    port_metrics.RX_CRC_ERRORS.name: ("rx_crc", 1),
+    port_metrics.PFC_RX_FRAMES.name: ("pfc_rx", 1),
+    port_metrics.PFC_TX_FRAMES.name: ("pfc_tx", 1),
+    port_metrics.PFC_RX_PAUSE.name: ("pause_rx_us", _MICRO),
+    port_metrics.QUEUE_TX_PACKETS.name: ("q_packets", 1),
+    port_metrics.QUEUE_TX_BYTES.name: ("q_bytes", 1),
+    port_metrics.QUEUE_DROPS.name: ("q_drops", 1),
+    port_metrics.QUEUE_ECN_MARKED.name: ("q_ecn", 1),
+    port_metrics.QUEUE_BACKLOG.name: ("q_depth", 1),
+    port_metrics.QUEUE_WATERMARK.name: ("q_max", 1),
+    switch_metrics.GROUP_MAX.name: ("pg_max", 1),
+    switch_metrics.GROUP_HEADROOM_MAX.name: ("pg_headroom_max", 1),
 }
 
 
