@@ -172,6 +172,8 @@ LFT_DROP = 0xFF  # egress port of a LID without a route
 
 # PortState; 3 is armed
 PORT_DOWN, PORT_INIT, PORT_ACTIVE = 1, 2, 4
+# PortPhysicalState
+POLLING, LINK_UP = 2, 5
 
 # PortInfo.CapabilityMask
 CAP_EXTENDED_SPEEDS = 1 << 14

@@ -101,7 +101,7 @@ class _Builder:
                 peer_guid = found.guid if found else None
             port = self.topology.nodes[guid].ports[number]
             if peer_guid is None or peer_guid not in self.topology.nodes:
-                port.state, port.physical = mad_smp.PORT_DOWN, 2
+                port.state, port.physical = mad_smp.PORT_DOWN, mad_smp.POLLING
                 self.skipped.append((0, f"{label}: peer of 0x{guid:x}/{number} is not in the file"))
                 continue
             port.peer = End(peer_guid, peer_port)

@@ -27,9 +27,9 @@ class Builder:
         guid = self._next["switch"]
         self._next["switch"] += 1
         node = Node(guid, "switch", name, ports, guid)
-        node.ports[0] = IbPort(0, mad_smp.PORT_ACTIVE, 5, guid=guid)
+        node.ports[0] = IbPort(0, mad_smp.PORT_ACTIVE, mad_smp.LINK_UP, guid=guid)
         for number in range(1, ports + 1):
-            node.ports[number] = IbPort(number, mad_smp.PORT_DOWN, 2, guid=guid)
+            node.ports[number] = IbPort(number, mad_smp.PORT_DOWN, mad_smp.POLLING, guid=guid)
         self.topology.nodes[guid] = node
         return node
 
@@ -39,7 +39,9 @@ class Builder:
         self._next["ca"] += ports + 1
         node = Node(guid, "ca", name, ports, guid)
         for number in range(1, ports + 1):
-            node.ports[number] = IbPort(number, mad_smp.PORT_DOWN, 2, guid=guid + number)
+            node.ports[number] = IbPort(
+                number, mad_smp.PORT_DOWN, mad_smp.POLLING, guid=guid + number
+            )
         self.topology.nodes[guid] = node
         return node
 
@@ -52,7 +54,7 @@ class Builder:
             (b, b_port, End(a.guid, a_port)),
         ):
             port = node.ports[number]
-            port.state, port.physical, port.mtu = mad_smp.PORT_ACTIVE, 5, 4096
+            port.state, port.physical, port.mtu = mad_smp.PORT_ACTIVE, mad_smp.LINK_UP, 4096
             port.width, port.speed, port.peer = width or self.width, speed or self.speed, peer
 
 
@@ -91,10 +93,9 @@ def fat_tree(k: int, nodes: int = 0, *, speed: str = "HDR") -> Topology:
         leaves = [build.switch(f"Leaf{pod}-{i}", k) for i in range(half)]
         spines = [build.switch(f"Spine{pod}-{i}", k) for i in range(half)]
         for i, leaf in enumerate(leaves):
-            for h in range(half):
-                if host < nodes:
-                    build.cable(build.adapter(f"H{host}"), 1, leaf, h + 1)
-                    host += 1
+            for h in range(min(half, nodes - host)):
+                build.cable(build.adapter(f"H{host}"), 1, leaf, h + 1)
+                host += 1
             for s, spine in enumerate(spines):
                 build.cable(leaf, half + s + 1, spine, i + 1)
         for s, spine in enumerate(spines):
@@ -167,17 +168,14 @@ def route_minhop(topology: Topology) -> None:
     hosts = [lid for lid, end in sorted(owners.items()) if not topology.nodes[end.guid].is_switch]
     rank = {lid: number for number, lid in enumerate(hosts)}
     for target, lids in _lids_by_switch(topology, owners).items():
+        for lid, number in lids:
+            tables[target][lid] = number
         distance = _distances(cables, target)
-        for guid, table in tables.items():
-            here = distance.get(guid)
-            if guid == target:
-                for lid, number in lids:
-                    table[lid] = number
-            elif here is not None:
-                equal = [number for number, peer in cables[guid] if distance[peer] == here - 1]
-                divisor = len(equal) ** tiers.get(guid, 0)
-                for lid, _ in lids:
-                    table[lid] = equal[rank.get(lid, 0) // divisor % len(equal)]
+        for guid, here in distance.items():
+            equal = [number for number, peer in cables[guid] if distance[peer] == here - 1]
+            divisor = len(equal) ** tiers.get(guid, 0)
+            for lid, _ in lids if equal else ():
+                tables[guid][lid] = equal[rank.get(lid, 0) // divisor % len(equal)]
     for guid, table in tables.items():
         topology.nodes[guid].lft = bytes(table)
         topology.nodes[guid].lft_top = top

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from collectors.codec import mad_perf
+from collectors.codec import mad_perf, mad_smp
 from collectors.infiniband.topology import End, Topology
 from collectors.model.errors import ConfigInvalid
 
@@ -187,7 +187,7 @@ def _plug(topology: Topology, a: End, b: End) -> None:
     for end, peer in ((a, b), (b, a)):
         port = topology.port(end)
         if port is not None:
-            port.peer, port.state, port.physical = peer, 4, 5
+            port.peer, port.state, port.physical = peer, mad_smp.PORT_ACTIVE, mad_smp.LINK_UP
 
 
 def _unplug(topology: Topology, end: End) -> None:
@@ -197,4 +197,4 @@ def _unplug(topology: Topology, end: End) -> None:
     far = topology.port(port.peer)
     for one in (port, far):
         if one is not None:
-            one.peer, one.state, one.physical = None, 1, 2
+            one.peer, one.state, one.physical = None, mad_smp.PORT_DOWN, mad_smp.POLLING

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from collectors.codec.mad_smp import LINK_UP, POLLING, PORT_ACTIVE, PORT_DOWN
 from collectors.model.entities import Netdev, Port, priority
 from collectors.model.reading import Reading
 from simlab.packet import layout as at
@@ -15,8 +16,6 @@ from simlab.packet.telemetry_snapshot import PRIORITIES, Snapshot, Values, put
 
 NIC: Final = "mlx5"
 WAIT_TICK_PS: Final = 4000  # one tick of port_xmit_wait here: 4 ns
-ACTIVE, DOWN = 4, 1  # states of an RDMA port
-LINK_UP, POLLING = 5, 2
 _HW_COUNTERS: Final[Mapping[str, str]] = {
     "np_ecn_marked_roce_packets": "ce_received",
     "np_cnp_sent": "cnp_sent",
@@ -44,14 +43,19 @@ def rdma_port(seen: Snapshot, node: int, port: Port, incarnation: str) -> Readin
         "link_downed": int(not seen.is_up(at_port)),
     }
     put(held, "sysfs_counters", NIC, values)
-    up = seen.is_up(at_port)
-    state = {
-        "state": ACTIVE if up else DOWN,
-        "phys_state": LINK_UP if up else POLLING,
+    state, physical = port_states(up=seen.is_up(at_port))
+    values = {
+        "state": state,
+        "phys_state": physical,
         "rate": seen.rate_bps(at_port) / 8,
     }
-    put(held, "sysfs_port", NIC, state)
+    put(held, "sysfs_port", NIC, values)
     return Reading(port, held, seen.when, incarnation)
+
+
+def port_states(*, up: bool) -> tuple[int, int]:
+    """Return PortState and PortPhysicalState of an RDMA port."""
+    return (PORT_ACTIVE, LINK_UP) if up else (PORT_DOWN, POLLING)
 
 
 def hardware(seen: Snapshot, node: int, port: Port, incarnation: str) -> Reading:

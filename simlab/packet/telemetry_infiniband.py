@@ -9,7 +9,7 @@ from collectors.model.reading import Reading
 from simlab.packet import layout as at
 from simlab.packet.picoseconds import PS_PER_S
 from simlab.packet.results import SUM_PLACE
-from simlab.packet.telemetry_host import ACTIVE, DOWN, LINK_UP, POLLING, WAIT_TICK_PS
+from simlab.packet.telemetry_host import WAIT_TICK_PS, port_states
 from simlab.packet.telemetry_snapshot import Snapshot, Values, put
 
 LANES: Final = 4
@@ -32,12 +32,13 @@ def swept_port(seen: Snapshot, port: int, entity: Port | Interface, incarnation:
         "LinkDownedCounter": int(not up),
         "PortXmitDiscards": 0,
     }
+    state, physical = port_states(up=up)
     values: dict[str, float] = {
         f"PortCountersExtended.{name}": value for name, value in extended.items()
     }
     values |= {
-        "PortInfo.PortState": ACTIVE if up else DOWN,
-        "PortInfo.PortPhysicalState": LINK_UP if up else POLLING,
+        "PortInfo.PortState": state,
+        "PortInfo.PortPhysicalState": physical,
         "PortInfo.LinkSpeedActive": rate / 8,
         "PortInfo.LinkWidthActive": 1 if rate * LANES <= built else LANES,
     }

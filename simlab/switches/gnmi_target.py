@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,9 +17,11 @@ from gnmi_pb import gnmi_pb2_grpc
 
 from simlab.switches.gnmi_face import GnmiFace, matches, pack
 
-ENCODINGS: Final = {"JSON": 0, "PROTO": 2, "JSON_IETF": 4}
+ENCODINGS: Final = {name: gnmi.Encoding.Value(name) for name in ("JSON", "PROTO", "JSON_IETF")}
 Keys = tuple[bytes, bytes, bytes | None]
 _CHUNK: Final = 500  # updates in one notification
+ONCE, POLL, STREAM = (gnmi.SubscriptionList.Mode.Value(name) for name in ("ONCE", "POLL", "STREAM"))
+SAMPLE = gnmi.SubscriptionMode.Value("SAMPLE")
 
 
 def _set_value(value: Any) -> Any:
@@ -136,7 +138,7 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             for text in list(self.face.extra):
                 if matches(path, pack(text)):
                     self.face.extra[text] = _set_value(update.val)
-            results.append(gnmi.UpdateResult(path=update.path, op=3))
+            results.append(gnmi.UpdateResult(path=update.path, op=gnmi.UpdateResult.UPDATE))
         return gnmi.SetResponse(response=results, timestamp=time.time_ns())
 
     async def Subscribe(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
@@ -148,10 +150,10 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         if self.faults.busy > 0:
             self.faults.busy -= 1
             await context.abort(grpc.StatusCode.CANCELLED, "System is busy")
-        if self.faults.no_poll and asked.mode == 2:
+        if self.faults.no_poll and asked.mode == POLL:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "POLL is not supported")
-        samples = [row for row in asked.subscription if row.mode == 2]
-        if self.faults.on_change_only and samples and asked.mode == 0:
+        samples = any(row.mode == SAMPLE for row in asked.subscription)
+        if self.faults.on_change_only and samples and asked.mode == STREAM:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "only ON_CHANGE")
         wanted = [self._whole(asked.prefix, row.path) for row in asked.subscription]
         self.streams += 1
@@ -164,19 +166,17 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
     async def _respond(self, requests: Any, asked: Any, wanted: list[Any]) -> AsyncIterator[Any]:
         sent = 0
         interval_s = min((row.sample_interval / 1e9 for row in asked.subscription), default=0)
-        samples = any(row.mode == 2 for row in asked.subscription)
-        for notification in self._notifications(wanted, asked.encoding):
-            yield gnmi.SubscribeResponse(update=notification)
-        yield gnmi.SubscribeResponse(sync_response=True)
-        if asked.mode == 1:
+        samples = any(row.mode == SAMPLE for row in asked.subscription)
+        for response in self._synced(wanted, asked.encoding):
+            yield response
+        if asked.mode == ONCE:
             return
-        if asked.mode == 2:
+        if asked.mode == POLL:
             async for request in requests:
                 self.calls.append("poll")
-                if request.HasField("poll"):
-                    for notification in self._notifications(wanted, asked.encoding):
-                        yield gnmi.SubscribeResponse(update=notification)
-                    yield gnmi.SubscribeResponse(sync_response=True)
+                answers = self._synced(wanted, asked.encoding) if request.HasField("poll") else ()
+                for response in answers:
+                    yield response
             return
         while True:
             if samples:
@@ -189,6 +189,12 @@ class GnmiTarget(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             sent += 1
             for notification in self._notifications(wanted, asked.encoding):
                 yield gnmi.SubscribeResponse(update=notification)
+
+    def _synced(self, wanted: list[Any], encoding: int) -> Iterator[Any]:
+        """Yield everything as it is now, and that this was all."""
+        for notification in self._notifications(wanted, encoding):
+            yield gnmi.SubscribeResponse(update=notification)
+        yield gnmi.SubscribeResponse(sync_response=True)
 
     @staticmethod
     def _whole(prefix: Any, path: Any) -> Any:
