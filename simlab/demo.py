@@ -25,7 +25,7 @@ from simlab.rxe.agents import scrape, start_agents, stop_agents, wait_for_agents
 from simlab.rxe.applier import changes
 from simlab.rxe.lab import Lab, RunReport
 from simlab.rxe.machine import LabError
-from simlab.rxe.scenario import Scenario, ScenarioError, flows, read_scenario
+from simlab.rxe.scenario import Change, Scenario, ScenarioError, flows, read_scenario
 
 OUT = Path("demo-out")
 GAIN = 1.5
@@ -130,9 +130,7 @@ def run(scenario_name: str, seconds: float, out: Path, suggestion: Path | None =
                 save_answers(tuner, lab, scenario, seconds, out)
                 chosen = suggestion or out / "suggest.json"
                 todo = changes(chosen.read_text(), flows(scenario))
-                for change in todo:
-                    say(f"apply: {change.knob} of {change.target} = {change.value}")
-                    lab.change(change)
+                cure(lab, todo)
                 after = traffic(lab, seconds)
                 stop_agents(lab)
         finally:
@@ -141,6 +139,13 @@ def run(scenario_name: str, seconds: float, out: Path, suggestion: Path | None =
     save(out / "before-after.json", compared)
     show(compared)
     return 0 if todo and all(outcome.better for outcome in compared) else 1
+
+
+def cure(lab: Lab, todo: Sequence[Change]) -> None:
+    """Apply the recommended changes, saying each."""
+    for change in todo:
+        say(f"apply: {change.knob} of {change.target} = {change.value}")
+        lab.change(change)
 
 
 def traffic(lab: Lab, seconds: float) -> RunReport:

@@ -13,6 +13,10 @@ _SWITCH_GUID = 0x200000
 _ADAPTER_GUID = 0x100000
 
 
+def _unplugged(number: int, guid: int) -> IbPort:
+    return IbPort(number, mad_smp.PORT_DOWN, mad_smp.POLLING, guid=guid)
+
+
 class Builder:
     """Adds nodes and cables; GUIDs count up as ibsim's do."""
 
@@ -29,7 +33,7 @@ class Builder:
         node = Node(guid, "switch", name, ports, guid)
         node.ports[0] = IbPort(0, mad_smp.PORT_ACTIVE, mad_smp.LINK_UP, guid=guid)
         for number in range(1, ports + 1):
-            node.ports[number] = IbPort(number, mad_smp.PORT_DOWN, mad_smp.POLLING, guid=guid)
+            node.ports[number] = _unplugged(number, guid)
         self.topology.nodes[guid] = node
         return node
 
@@ -39,9 +43,7 @@ class Builder:
         self._next["ca"] += ports + 1
         node = Node(guid, "ca", name, ports, guid)
         for number in range(1, ports + 1):
-            node.ports[number] = IbPort(
-                number, mad_smp.PORT_DOWN, mad_smp.POLLING, guid=guid + number
-            )
+            node.ports[number] = _unplugged(number, guid + number)
         self.topology.nodes[guid] = node
         return node
 

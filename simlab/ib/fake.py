@@ -13,7 +13,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from collectors.codec import mad as frame
@@ -112,18 +112,7 @@ class FakeSubnet:
     def agent_of(self, guid: int) -> Agent:
         """Return the agent of a node, its own copy, to be changed."""
         if guid not in self.agents:
-            d = self.default_agent
-            self.agents[guid] = Agent(
-                d.latency_s,
-                d.loss,
-                d.silent,
-                d.odd,
-                d.unsupported,
-                d.congestion,
-                d.capability,
-                d.capability2,
-                d.tick,
-            )
+            self.agents[guid] = replace(self.default_agent)
         return self.agents[guid]
 
     def count(self, end: End, **values: int) -> None:
@@ -178,26 +167,23 @@ class FakeSubnet:
 
     def receive(self, wait_s: float) -> Received | None:
         """Return the next answer that is due."""
-        if not self._real:
-            limit = self._time + max(wait_s, 0.0)
-            if not self._heap or self._heap[0][0] > limit:
-                self._time = limit
-                return None
-            self._time = max(self._time, self._heap[0][0])
-        else:
-            until = self.now() + wait_s
-            while not self._heap or self._heap[0][0] > self.now():
-                left = (min(until, self._heap[0][0]) if self._heap else until) - self.now()
-                if left <= 0:
-                    if self.now() >= until:
-                        return None
-                    continue
-                if left > _SPIN_S:  # a sleep takes longer than it is asked to
-                    time.sleep(left)
+        self._pass_time(self.now() + max(wait_s, 0.0))
+        if not self._heap or self._heap[0][0] > self.now():
+            return None
         _, _, guid, received = heapq.heappop(self._heap)
         if guid:
             self._pending[guid] -= 1
         return received
+
+    def _pass_time(self, until: float) -> None:
+        """Let the clock come to the next answer that is due, or to `until` if that is sooner."""
+        due = min(until, self._heap[0][0]) if self._heap else until
+        if not self._real:
+            self._time = max(self._time, due)
+            return
+        while (left := due - self.now()) > 0:
+            if left > _SPIN_S:  # a sleep takes longer than it is asked to
+                time.sleep(left)
 
     # --- the subnet --------------------------------------------------------------------------
     def _walk(self, path: bytes) -> tuple[Node, int] | None:
@@ -282,7 +268,7 @@ class FakeSubnet:
             packed = self._packed.get(key)
             if packed is None:
                 packed = pack_port_info(
-                    port or IbPort(modifier, mad_smp.PORT_DOWN, 2),
+                    port or IbPort(modifier, mad_smp.PORT_DOWN, mad_smp.POLLING),
                     masks=not node.is_switch or modifier == 0,
                 )
                 self._packed[key] = packed

@@ -91,11 +91,11 @@ def _max_min(
         for out, inside in users.items():
             left[out] -= step * len(inside)
         done = {n for n in open_ if wanted[n] - rates[n] <= 1e-6 * wanted[n]}
-        for out, inside in users.items():
-            if inside and left[out] <= 1e-6 * limits[out]:
-                done |= inside
-                for number in inside:
-                    held_at[number] = max(held_at[number], paths[number].index(out))
+        full = [out for out, inside in users.items() if inside and left[out] <= 1e-6 * limits[out]]
+        for out in full:
+            done |= users[out]
+            for number in users[out]:
+                held_at[number] = max(held_at[number], paths[number].index(out))
         if not done:
             break
         open_ -= done

@@ -134,17 +134,22 @@ def wait_for_agents(lab: Lab, hosts: Iterable[str] | None = None, timeout_s: flo
     """Wait until every agent serves its metrics. Raises LabError naming the one that does not."""
     until = time.monotonic() + timeout_s
     for host in hosts if hosts is not None else [*lab.hosts, SWITCH]:
-        while True:
-            try:
-                scrape(lab, host)
-                break
-            except LabError as error:
-                ended = lab.commands().get(f"agent-{host}")
-                if ended is not None or time.monotonic() > until:
-                    log = (lab.folder / f"agent-{host}.log").read_text(errors="replace")
-                    tail = " | ".join(log.strip().splitlines()[-3:]) or "empty log"
-                    raise LabError(f"agent of {host} serves no metrics: {tail}") from error
-                time.sleep(0.5)
+        while not _serves(lab, host, until):
+            time.sleep(0.5)
+
+
+def _serves(lab: Lab, host: str, until: float) -> bool:
+    """Tell whether an agent serves its metrics; LabError where it ended or `until` has passed."""
+    try:
+        scrape(lab, host)
+    except LabError as error:
+        ended = lab.commands().get(f"agent-{host}")
+        if ended is None and time.monotonic() <= until:
+            return False
+        log = (lab.folder / f"agent-{host}.log").read_text(errors="replace")
+        tail = " | ".join(log.strip().splitlines()[-3:]) or "empty log"
+        raise LabError(f"agent of {host} serves no metrics: {tail}") from error
+    return True
 
 
 def scrape(lab: Lab, host: str, timeout_s: float = 20.0) -> str:

@@ -331,15 +331,12 @@ def parse_reports(reports: Mapping[str, str], wanted: Sequence[Flow]) -> list[Fl
 
     Goodput is what the sender saw completed (acknowledged by the receiver's device) per second.
     """
+    lines = [line for text in reports.values() for line in text.splitlines(keepends=True)]
     rows: dict[str, list[dict[str, Any]]] = {}
-    for text in reports.values():
-        for line in text.splitlines(keepends=True):
-            if not line.endswith("\n"):
-                continue
-            report = json.loads(line)
-            for end in report["ends"]:
-                if end["side"] == "sender":
-                    rows.setdefault(end["flow"], []).append({**end, "at": report["elapsed_s"]})
+    for report in (json.loads(line) for line in lines if line.endswith("\n")):
+        for end in report["ends"]:
+            if end["side"] == "sender":
+                rows.setdefault(end["flow"], []).append({**end, "at": report["elapsed_s"]})
     found = []
     for flow in wanted:
         if not (totals := rows.get(flow.name)):

@@ -135,10 +135,10 @@ class Lab:
         while True:
             await asyncio.sleep(tick_s)
             before, elapsed_s = elapsed_s, elapsed_s + tick_s
-            if before // RESTART_EVERY_S != elapsed_s // RESTART_EVERY_S:
-                for switch in self.switches:
-                    if switch.fault == "restart":
-                        switch.state.restart()
+            restarting = before // RESTART_EVERY_S != elapsed_s // RESTART_EVERY_S
+            for switch in self.switches if restarting else ():
+                if switch.fault == "restart":
+                    switch.state.restart()
             if self.feed is not None and self.feed.running:
                 await asyncio.to_thread(self.feed.advance, self.feed.step_s)
             await self._show(tick_s, load)

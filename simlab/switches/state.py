@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 PLATFORMS: Final = ("eos", "nxos", "junos", "sonic", "nvue", "onyx", "openconfig")
@@ -67,12 +68,9 @@ class SwitchState:
     def grow(self, ports: int) -> None:
         """Have at least so many ports; new ones have counted nothing."""
         for port in range(self.ports + 1, ports + 1):
-            for word in PORT_WORDS:
-                self.values[word, port, 0] = 0
-            for words in (PRIORITY_WORDS, QUEUE_WORDS, GROUP_WORDS):
-                for word in words:
-                    for slot in range(SLOTS):
-                        self.values[word, port, slot] = 0
+            self.values |= {(word, port, 0): 0 for word in PORT_WORDS}
+            slots = product((*PRIORITY_WORDS, *QUEUE_WORDS, *GROUP_WORDS), range(SLOTS))
+            self.values |= {(word, port, slot): 0 for word, slot in slots}
         self.ports = max(self.ports, ports)
 
     @property
