@@ -18,6 +18,7 @@ from simlab.packet.parameters import (
 
 KB = 1000
 NS = 1e-9
+PAUSE_BYTES = 43  # 14 of PPP, 20 of IP and 9 of the pause header, and no padding
 FOREVER = 0.0
 
 
@@ -69,7 +70,7 @@ def _transport(
     *, ack_priority: int | None, ack_ecn_capable: bool, rto_s: float, nak_cuts: bool
 ) -> Transport:
     return Transport(
-        payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=64,
+        payload_bytes=1000, header_bytes=48, ack_bytes=60, control_bytes=PAUSE_BYTES,
         ack_priority=ack_priority, ack_jumps_host_queue=True, ack_ecn_capable=ack_ecn_capable,
         rto_s=rto_s, retry_limit=0, nak_cuts=nak_cuts,
     )  # fmt: skip

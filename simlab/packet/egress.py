@@ -175,7 +175,7 @@ def credit_received(s: Ints, port: int, priority: int, size: int, now: int) -> N
 
 @jit
 def dequeue(s: Ints, port: int, bit: int, now: int) -> int:
-    """Take the head packet of a queue: buffer accounting, ECN at dequeue, counters."""
+    """Take the head packet of a queue: counters, ECN at dequeue, buffer accounting."""
     queue = port + PORT_QUEUES + bit * QUEUE_WORDS
     packet = s[queue + QUEUE_HEAD]
     following = s[packet + PKT_NEXT]
@@ -188,6 +188,13 @@ def dequeue(s: Ints, port: int, bit: int, now: int) -> int:
     s[queue + QUEUE_BYTES] = length
     s[queue + QUEUE_TX_BYTES] += size
     s[queue + QUEUE_TX_PACKETS] += 1
+    if (
+        info & ECT != 0
+        and s[queue + QUEUE_OPTIONS] & MARK_ENQUEUE == 0
+        and marked(s, queue, length)
+    ):
+        s[queue + QUEUE_MARKED] += 1
+        s[packet + PKT_INFO] = info | CE
     group = s[packet + PKT_GROUP]
     if group != 0:
         switch = s[port + PORT_SWITCH]
@@ -197,13 +204,6 @@ def dequeue(s: Ints, port: int, bit: int, now: int) -> int:
         else:
             release(s, switch, group, size, now)
         s[packet + PKT_GROUP] = 0
-    if (
-        info & ECT != 0
-        and s[queue + QUEUE_OPTIONS] & MARK_ENQUEUE == 0
-        and marked(s, queue, length)
-    ):
-        s[queue + QUEUE_MARKED] += 1
-        s[packet + PKT_INFO] = info | CE
     return packet
 
 

@@ -240,16 +240,16 @@ def bytes_sent(s: Ints, qp: int, size: int, now: int) -> None:
 
 @jit
 def reaction_timer(s: Ints, f: Reals, qp: int, now: int) -> None:
-    """Do the cut and the timer increase that are due."""
+    """Do the timer increase and the cut that are due; at one instant the timer was planned first."""
     profile = s[qp + QP_PROFILE]
-    if s[qp + QP_CUT_AT] <= now:
-        s[qp + QP_CUT_AT] = NEVER
-        s[qp + QP_CNP_SEEN] = 0
-        cut(s, f, qp, now)
     if s[qp + QP_INCREASE_AT] <= now:
         increase(s, qp, now)
         s[qp + QP_STAGE_T] += 1
         s[qp + QP_INCREASE_AT] = now + s[profile + RP_TIMER]
+    if s[qp + QP_CUT_AT] <= now:
+        s[qp + QP_CUT_AT] = NEVER
+        s[qp + QP_CNP_SEEN] = 0
+        cut(s, f, qp, now)
 
 
 @jit

@@ -18,6 +18,12 @@ from packet_parts.report import Report
 from packet_parts.speed import speed
 
 
+def replay(report: Report) -> None:
+    """Run the reference's scenarios with its own random numbers, in its own order of events."""
+    report.title("the same random numbers, in the same order of events")
+    report.include([sys.executable, str(Path(__file__).with_name("packet_replay.py"))])
+
+
 def mutation(report: Report) -> None:
     """Run the mutants in a process of their own: they replace the model's modules."""
     report.title("mutation of every constant and comparison of the model")
@@ -26,6 +32,7 @@ def mutation(report: Report) -> None:
 
 SECTIONS = {
     "compare": compare,
+    "replay": replay,
     "truncation": truncation,
     "speed": speed,
     "scale": scale,

@@ -32,12 +32,6 @@ BOUNDS = {
     "slowdown_p95": 0.05,
     "single_flow_ns": 0.001,
 }
-# What the reference's own series show, for notes on metrics out of their bounds.
-KNOWN = {
-    "fct_ms_max": "; it is the time of one flow that crawls to its end alone (flow_ts of the "
-    "reference: 20 Gb/s and 0.2 Gb/s more each 300 µs in perm_1qp, 6 to 9 Gb/s for 4 ms in "
-    "perm_4qp), so the rate that its last cut happened to leave moves it by milliseconds",
-}
 SIGNS = ("drops", "pause_frames")
 
 
@@ -107,7 +101,7 @@ def compare(report: Report, only: str = "") -> None:
         report.title(f"{label} (median of {len(runs)} seeds, least and most)")
         for metric, reference in case.metrics.items():
             values = sorted(run[metric] for run in runs)
-            why = _reason(reference, [run[metric] for run in scatter]) + KNOWN.get(metric, "")
+            why = _reason(reference, [run[metric] for run in scatter])
             _judge(report, label, metric, reference, values, why)
         series(report, case, first)
 
@@ -161,9 +155,11 @@ def _reason(reference: float, values: list[float]) -> str:
     )
     apart = abs(reference - fmean(values)) / max(pstdev(values), 1e-9)
     place = f"{apart:.1f} standard deviations of our {len(values)} seeds off"
-    if beyond:
-        return f"the reference's one run is {place}: {beyond} of them lie there or beyond"
-    return f"the reference's one run is {place}, beyond them all: not explained by chance alone"
+    among = f"{beyond} of them lie there" if beyond else "beyond them all"
+    return (
+        f"the reference's one run is {place}: {among}. Section replay runs its random numbers: if "
+        "there all is equal, this is what they happened to be"
+    )
 
 
 def truncation(report: Report) -> None:

@@ -20,28 +20,28 @@ from simlab.packet.simulation import Simulation
 REFSIM = HERE.parents[2].parent / "shared/refsim"
 PERCENTILES = (5, 25, 50, 75, 95, 99)
 LINK_BOUND = 0.01
+Ends = tuple[int, int, int, int]  # source, destination and both UDP ports
+Queue = tuple[int, int]  # a switch and its port
 
 
 def series(report: Report, case: Case, sim: Simulation) -> None:
     """Compare one run of ours with every series of the reference's that is there."""
     folder = REFSIM / case.sim / case.name
     label = f"{case.sim}/{case.name}"
-    if sim.watched and (folder / "queue_ts.csv.gz").exists():
-        _queue(report, sim.samples()[:, 0], folder / "queue_ts.csv.gz")
-    for name in ("fct.txt", "fct.txt.gz"):
-        if (folder / name).exists():
-            _flows(report, case, sim, folder / name)
+    samples = queue_samples(case)
+    if sim.watched and samples:
+        _queue(report, sim.samples()[:, 0], samples)
+    _flows(report, case, sim)
     if (folder / "links.csv").exists():
         _links(report, label, sim, folder / "links.csv")
 
 
-def _queue(report: Report, ours: NDArray[np.int64], path: Path) -> None:
+def _queue(report: Report, ours: NDArray[np.int64], samples: dict[Queue, dict[int, int]]) -> None:
     theirs = np.zeros(50_000)
-    with gzip.open(path, "rt") as stream:
-        for row in csv.DictReader(stream):
-            at_us = int(row["t_ns"]) // 1000
-            if at_us < len(theirs):
-                theirs[at_us] = float(row["egress_bytes"])
+    for of_queue in samples.values():
+        for at_ns, size in of_queue.items():
+            if at_ns // 1000 < len(theirs):
+                theirs[at_ns // 1000] = size
     ours = ours[: len(theirs)]
     half = len(theirs) // 2
     mine, other = (np.percentile(x[half:], PERCENTILES) / 1000 for x in (ours, theirs))
@@ -58,14 +58,12 @@ def _kb(values: NDArray[np.float64]) -> str:
     return " ".join(f"{value:.0f}" for value in values)
 
 
-def _flows(report: Report, case: Case, sim: Simulation, path: Path) -> None:
+def _flows(report: Report, case: Case, sim: Simulation) -> None:
     """Compare every flow's completion time with the reference's of the same flow."""
-    ours = {}
-    table = flow_table(sim)
-    for index, seconds in enumerate(table["fct_s"].tolist()):
-        one = case.traffic.connections[case.traffic.messages[index].connection]
-        ours[one.src, one.dst, one.sport, one.dport] = seconds * 1e9
-    ratios = np.array([ours[key] / fct for key, fct in _completions(case, path) if key in ours])
+    ours = flow_times(sim, case)
+    ratios = np.array([ours[key] / fct for key, fct in completions(case) if key in ours])
+    if not len(ratios):
+        return
     apart = np.abs(ratios - 1)
     within = ", ".join(
         f"{(apart <= limit).mean():.1%} within {limit:.1%}" for limit in (1e-3, 0.01, 0.05)
@@ -76,15 +74,38 @@ def _flows(report: Report, case: Case, sim: Simulation, path: Path) -> None:
     )
 
 
-def _completions(case: Case, path: Path) -> Iterator[tuple[tuple[int, int, int, int], float]]:
+def flow_times(sim: Simulation, case: Case) -> dict[Ends, float]:
+    """Return our completion times (ns) by flow."""
+    ours = {}
+    for index, seconds in enumerate(flow_table(sim)["fct_s"].tolist()):
+        one = case.traffic.connections[case.traffic.messages[index].connection]
+        ours[one.src, one.dst, one.sport, one.dport] = seconds * 1e9
+    return ours
+
+
+def completions(case: Case) -> Iterator[tuple[Ends, float]]:
+    """Yield the reference's completion times (ns) by flow; none where its files are not."""
+    paths = [REFSIM / case.sim / case.name / name for name in ("fct.txt", "fct.txt.gz")]
     nodes = {host_address(host): host for host in case.topology.hosts}
-    for line in read_text(path).splitlines():
+    for line in (line for path in paths if path.exists() for line in read_text(path).splitlines()):
         src, dst, sport, dport, _size, _start, fct = line.split()[:7]
         if case.sim == "hpcc":  # addresses in hexadecimal; conweave has node numbers
             ends = (nodes[int(src, 16)], nodes[int(dst, 16)])
         else:
             ends = (int(src), int(dst))
         yield (*ends, int(sport), int(dport)), float(fct)
+
+
+def queue_samples(case: Case) -> dict[Queue, dict[int, int]]:
+    """Return the reference's samples above 0 by queue and ns; none where its files are not."""
+    path = REFSIM / case.sim / case.name / "queue_ts.csv.gz"
+    found: dict[Queue, dict[int, int]] = {}
+    if path.exists():
+        with gzip.open(path, "rt") as stream:
+            for row in csv.DictReader(stream):
+                queue = found.setdefault((int(row["switch"]), int(row["port"])), {})
+                queue[int(row["t_ns"])] = int(row["egress_bytes"])
+    return found
 
 
 def _links(report: Report, label: str, sim: Simulation, path: Path) -> None:

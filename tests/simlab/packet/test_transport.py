@@ -174,6 +174,18 @@ def test_the_firmware_form_cuts_once_per_window_with_floors():
     assert qp_rows(last)[:, at.QP_RATE].min() == 30_000_000_000
 
 
+def test_an_increase_that_falls_on_a_cut_comes_before_it():
+    dcqcn = replace(
+        QUIET, cut_window_s=40e-6, increase_timer_s=40e-6, cnp_interval_s=0.0, initial_alpha=1.0,
+        g=0.0, clamp_target=False,
+    )  # fmt: skip
+    rows = qp_rows(congested(CongestionControl(form=Form.FIRMWARE, dcqcn=dcqcn), until=100e-6))
+    # 100 -> 50 Gb/s; 40 µs later the timer, planned first, gives 75, and the next cut half of it
+    assert rows[:, at.QP_RATE].tolist() == [37_500_000_000] * 2
+    assert rows[:, at.QP_TARGET].tolist() == [75_000_000_000] * 2
+    assert rows[:, at.QP_INCREASES].tolist() == [1, 1]
+
+
 def test_alpha_decays_once_per_period_without_marks():
     decaying = replace(QUIET, alpha_period_s=20e-6, cut_window_s=200e-6, initial_alpha=1.0)
     sim = congested(CongestionControl(form=Form.FIRMWARE, dcqcn=decaying), until=280e-6)
