@@ -240,7 +240,7 @@ def bytes_sent(s: Ints, qp: int, size: int, now: int) -> None:
 
 @jit
 def reaction_timer(s: Ints, f: Reals, qp: int, now: int) -> None:
-    """Do the timer increase and the cut that are due; at one instant the timer was planned first."""
+    """Do the timer increase and the cut that are due; the timer, planned first, comes first."""
     profile = s[qp + QP_PROFILE]
     if s[qp + QP_INCREASE_AT] <= now:
         increase(s, qp, now)
