@@ -185,7 +185,7 @@ def test_the_hpcc_variant_is_as_its_source_says():
     assert model.truncate_ns
     assert not hpcc_model(PAPER, ECN, buffer_mib=32, truncate_ns=False).truncate_ns
     assert differing(model.transport, Transport()) == {
-        "payload_bytes": 1000, "header_bytes": 48, "ack_bytes": 60, "control_bytes": 64,
+        "payload_bytes": 1000, "header_bytes": 48, "ack_bytes": 60, "control_bytes": 43,
         "ack_jumps_host_queue": True, "ack_ecn_capable": True, "rto_s": 0.0, "retry_limit": 0,
     }  # fmt: skip
     assert model.congestion == CongestionControl(
@@ -205,7 +205,7 @@ def test_the_conweave_variant_is_as_its_source_says():
     assert model.truncate_ns
     assert not conweave_model(PAPER, ECN, buffer_mib=9, truncate_ns=False).truncate_ns
     assert differing(model.transport, Transport()) == {
-        "payload_bytes": 1000, "header_bytes": 48, "ack_bytes": 60, "control_bytes": 64,
+        "payload_bytes": 1000, "header_bytes": 48, "ack_bytes": 60, "control_bytes": 43,
         "ack_priority": 0, "ack_jumps_host_queue": True, "retry_limit": 0, "nak_cuts": True,
     }  # fmt: skip
     assert model.transport.rto_s == 4e-3
