@@ -21,7 +21,7 @@ import pytest
 from hypothesis import settings
 from packet_parts.equivalent import EQUIVALENT
 from packet_parts.equivalent_plain import EQUIVALENT_PLAIN
-from packet_parts.mutants import Mutant, instrument_compiled
+from packet_parts.mutants import NOT_MUTATED, Mutant, instrument_compiled
 from packet_parts.mutation_run import Run
 from packet_parts.plain_mutants import forget, instrument_plain
 from packet_parts.report import Report
@@ -117,6 +117,7 @@ def both_parts() -> int:
         counts += [tuple(map(int, share.split("/"))) for share in shares]
     caught, tried = (sum(count[place] for count in counts) for place in (0, 1))
     report.title("compiled and plain modules together")
+    report.line(f"  not mutated: {NOT_MUTATED}")
     name = "share of all mutants caught"
     share = caught / max(1, tried)
     report.check(name, share, 0.9, ">=", "", spread=f"{caught}/{tried}")

@@ -25,7 +25,11 @@ import numpy as np
 from simlab.packet import jit as compiler
 
 ROOT = Path(compiler.__file__).parents[2]
-# lookahead.py only fetches memory ahead: nothing in it changes a result.
+NOT_MUTATED = (
+    "layout and profile_layout (where words lie), lookahead (fetches memory ahead, changes no "
+    "result), hashing._table (what compiled code holds is made at import), files, commands, plots "
+    "and telemetry"
+)
 COMPILED = tuple(
     f"simlab.packet.{name}"
     for name in (
