@@ -14,7 +14,8 @@ from enum import Enum
 
 from collectors.model.errors import ConfigInvalid
 from collectors.model.roce import source_port
-from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic
+from simlab.packet.limits import LONGEST_S, MOST
+from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic, check_counts
 from simlab.packet.workloads import FIRST_QPN
 
 
@@ -61,6 +62,11 @@ class Collective:
     nvlink_bps: float = 0.0
     chunks: int = 8
     window: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Queue pairs of one connection in one direction, over all channels."""
+        return self.channels * self.qps
 
 
 class _Builder:
@@ -111,8 +117,16 @@ def collective(what: Collective) -> Traffic:
     count = len(what.ranks)
     if count < 2 or len(set(what.ranks)) != count:
         raise ConfigInvalid("collective", "ranks", "needs at least two different host NICs")
-    if min(what.channels, what.qps, what.iterations, what.chunks, what.window) < 1:
-        raise ConfigInvalid("collective", "counts", "channels, qps, iterations ... start at 1")
+    for name in ("size_bytes", "channels", "qps", "iterations", "chunks", "window", "rails"):
+        if getattr(what, name) < 1:
+            raise ConfigInvalid("collective", name, f"{getattr(what, name)} is not at least 1")
+    for name, most in (("compute_s", LONGEST_S), ("reduce_s", LONGEST_S), ("nvlink_bps", MOST)):
+        if not 0 <= getattr(what, name) <= most:
+            why = f"{getattr(what, name):g} is out of bounds: 0 to {most:g}"
+            raise ConfigInvalid("collective", name, why)
+    neighbours = count - 1 if what.kind is Kind.ALL_TO_ALL else 1
+    pairs = (2 if what.kind is Kind.TREE_ALL_REDUCE else neighbours) * count * what.lanes
+    check_counts(what.kind.value, pairs=pairs, messages=pairs * what.iterations)
     build = _Builder(what)
     if what.kind is Kind.ALL_TO_ALL:
         _all_to_all(build)
@@ -174,41 +188,49 @@ def _qp_plan(
 
 
 def _tree(build: _Builder) -> None:
-    """Binary tree: chunks go up when both children delivered theirs, then down."""
+    """Binary tree: chunks go up when both children delivered theirs, then down.
+
+    Every chunk is split over the queue pairs of all channels.
+    """
     what = build.what
     ranks = what.ranks
     count = len(ranks)
     children = {i: [c for c in (2 * i + 1, 2 * i + 2) if c < count] for i in range(count)}
-    up = {i: build.connect(ranks[i], ranks[(i - 1) // 2]) for i in range(1, count)}
-    down = {i: build.connect(ranks[(i - 1) // 2], ranks[i]) for i in range(1, count)}
-    size = max(1, what.size_bytes // what.chunks)
+    lanes = range(what.lanes)
+    up = {i: [build.connect(ranks[i], ranks[(i - 1) // 2]) for _ in lanes] for i in range(1, count)}
+    down = {
+        i: [build.connect(ranks[(i - 1) // 2], ranks[i]) for _ in lanes] for i in range(1, count)
+    }
+    sizes = _parts(max(1, what.size_bytes // what.chunks), what.lanes)
     for iteration in range(what.iterations):
-        rising: dict[int, int] = {}
-        falling: dict[int, int] = {}
+        rising: dict[int, tuple[int, ...]] = {}
+        falling: dict[int, tuple[int, ...]] = {}
 
-        def message(connection: int, after: tuple[int, ...]) -> Message:
+        def send(qps: Sequence[int], iteration: int, after: tuple[int, ...]) -> tuple[int, ...]:
             free = 0 if after else what.chunks
-            return Message(
-                connection=connection, size_bytes=size, repeat=what.chunks, free=free, after=after
+            parts = (
+                Message(connection=qp, size_bytes=size, repeat=what.chunks, free=free, after=after)
+                for qp, size in zip(qps, sizes, strict=True)
             )
+            return tuple(build.send(part.connection, iteration, part) for part in parts)
 
         for i in range(count - 1, 0, -1):
-            waits = tuple(rising[c] for c in children[i])
-            rising[i] = build.send(up[i], iteration, message(up[i], waits))
+            waits = tuple(one for c in children[i] for one in rising[c])
+            rising[i] = send(up[i], iteration, waits)
         for i in range(1, count):
             parent = (i - 1) // 2
-            waits = (falling[parent],) if parent else tuple(rising[c] for c in children[0])
-            falling[i] = build.send(down[i], iteration, message(down[i], waits))
+            arrived = tuple(one for c in children[0] for one in rising[c])
+            falling[i] = send(down[i], iteration, falling[parent] if parent else arrived)
 
 
 def _all_to_all(build: _Builder) -> None:
     """Pairwise: in step i rank r sends to r+i, once the data of step i-window has come in.
 
-    Every message is split over the queue pairs of its connection.
+    Every message is split over the queue pairs of its connection, of all channels.
     """
     what = build.what
     count = len(what.ranks)
-    parts = _parts(max(1, what.size_bytes // count), what.qps)
+    parts = _parts(max(1, what.size_bytes // count), what.lanes)
     qps = {
         (step, rank): [
             build.connect(what.ranks[rank], what.ranks[(rank + step) % count]) for _ in parts

@@ -25,10 +25,9 @@ from simlab.packet import hpcc_files, topology, workloads
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.interventions import Intervention
 from simlab.packet.interventions import check as check_event
-from simlab.packet.limits import check_model
+from simlab.packet.limits import LONGEST_S, check_model
 from simlab.packet.overrides import changed, made
 from simlab.packet.parameters import Model
-from simlab.packet.simulation import LONGEST_S
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 

@@ -10,7 +10,7 @@ from typing import Any
 from collectors.model.errors import Malformed, Unavailable
 from simlab.packet import hpcc_files
 from simlab.packet.config import Plan
-from simlab.packet.simulation import LONGEST_S
+from simlab.packet.limits import LONGEST_S
 
 
 def import_config(

@@ -13,6 +13,7 @@ from simlab.packet.build import connection_paths
 from simlab.packet.build_ports import drain_ps, rate_words
 from simlab.packet.events import plan
 from simlab.packet.layout import NEVER
+from simlab.packet.limits import DRAIN, LONGEST_S, RATE
 from simlab.packet.routing import build_routes
 from simlab.packet.simulation import Progress, Simulation
 
@@ -80,12 +81,16 @@ def check(event: Intervention) -> None:
     wrong = ""
     if not 0 <= event.at_s < math.inf:
         wrong = f"at_s {event.at_s:g} is not a time"
-    elif event.what is What.RATE and not 1 <= event.value < math.inf:
-        wrong = f"{event.value:g} bit/s is no rate; link_down takes a cable away"
+    elif event.what is What.RATE and not RATE[0] <= event.value <= RATE[1]:
+        wrong = f"{event.value:g} bit/s is not {RATE[0]:g} to {RATE[1]:g}; link_down takes it away"
     elif event.what is What.ERROR_RATE and not 0 <= event.value <= 1:
         wrong = f"{event.value:g} is not a probability"
-    elif event.what is What.DRAIN and not 0 <= event.value < math.inf:
-        wrong = f"{event.value:g} bit/s is no rate; 0: as fast as the wire"
+    elif event.what is What.DRAIN and event.value and not DRAIN[0] <= event.value <= DRAIN[1]:
+        wrong = f"{event.value:g} bit/s is not {DRAIN[0]:g} to {DRAIN[1]:g}; 0: as fast as the wire"
+    elif event.what is What.LINK_DOWN and not -math.inf < event.value <= LONGEST_S:
+        wrong = f"{event.value:g} is not at most {LONGEST_S:g} s until routing avoids it; -1: never"
+    elif event.what is What.PAUSE_STORM and event.value not in (0, 1):
+        wrong = f"{event.value:g} is neither 1, the host pauses, nor 0, it stops"
     elif not 0 <= event.priority <= 7:
         wrong = f"priority {event.priority} is not in 0..7"
     if wrong:

@@ -7,10 +7,10 @@ give numbers that look like results.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from collectors.model.ecmp_hash import HashSpec
 from collectors.model.errors import ConfigInvalid
 from simlab.packet.layout import ENTITY_MASK
 from simlab.packet.parameters import Model, SwitchModel
@@ -18,19 +18,35 @@ from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 LARGEST_FRAME = 0xFFFF  # what a packet's word holds, layout.SIZE_MASK
-INFINITE = math.inf
+# An event's time and a timer that it starts must together stay below 35 s, what a key holds.
+LONGEST_S = 17.0
+MOST = 1e15  # of anything else: sums and products of such numbers still fit the engine's words
+DRAIN = (1, MOST)  # or 0, as fast as the wire
+RATE = (1e5, MOST)  # below, one large frame would take longer than a run
 PRIORITY = (0, 7)
 SHARE = (0, 1)
-# Numbers may be 0 or more; these have other bounds, (least, most), wherever the field occurs.
+ALPHA = (0, 1e4)
+MOST_WEIGHT = 4096
+# Times are 0 to LONGEST_S, other numbers 0 to MOST; these have other bounds, (least, most),
+# wherever the field occurs.
 BOUNDS: dict[str, tuple[float, float]] = {
     "payload_bytes": (1, LARGEST_FRAME),
     "header_bytes": (0, LARGEST_FRAME),
     "ack_bytes": (1, LARGEST_FRAME),
     "cnp_bytes": (1, LARGEST_FRAME),
     "control_bytes": (1, LARGEST_FRAME),
-    "ack_every": (1, INFINITE),
-    "buffer_bytes": (1, INFINITE),
-    "rate_bps": (1, INFINITE),
+    "ack_every": (1, MOST),
+    "buffer_bytes": (1, 1 << 33),  # times an alpha in fixed point, below 2**63
+    "alpha": ALPHA,
+    "lossy_alpha": ALPHA,
+    "egress_alpha": ALPHA,
+    "rate_bps": RATE,
+    "delay_s": (0, 1),
+    "weights": (0, MOST_WEIGHT),
+    "window_packets": (0, 1 << 23),  # half of the packet sequence numbers
+    "headroom_delays": (0, 1e6),
+    "headroom_packets": (0, 1e6),
+    "seed": (0, 0xFFFFFFFF),
     "error_rate": SHARE,
     "g": SHARE,
     "initial_alpha": SHARE,
@@ -50,6 +66,7 @@ def check(topology: Topology, model: Model, traffic: Traffic) -> None:
     """Raise ConfigInvalid for whatever the engine must not be given."""
     check_topology(topology)
     check_model(model)
+    check_places(topology, model)
     check_traffic(topology, traffic)
 
 
@@ -59,14 +76,19 @@ def check_bounds(record: Any, where: str) -> None:
         for priority in (*record.weights, *record.classes):
             _check_number(priority, PRIORITY, where, "priority of weights or classes")
         for priority, weight in record.weights.items():
-            _check_number(weight, (1, INFINITE), where, f"weights[{priority}]")
+            _check_number(weight, (1, MOST_WEIGHT), where, f"weights[{priority}]")
+    if isinstance(record, HashSpec) and len({*record.fields}) != max(1, len(record.fields)):
+        raise ConfigInvalid(where, "fields", "needs at least one field, and none of them twice")
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         for place, one in _values(value, field.name):
             if dataclasses.is_dataclass(one):
                 check_bounds(one, f"{where}.{place}")
             elif isinstance(one, int | float) and not isinstance(one, bool):
-                _check_number(one, BOUNDS.get(field.name, (0, INFINITE)), where, place)
+                bounds = BOUNDS.get(field.name, (0, LONGEST_S if place.endswith("_s") else MOST))
+                _check_number(one, bounds, where, place)
+                if field.name in ("drain_bps", "slow") and one != 0:
+                    _check_number(one, DRAIN, where, place)
 
 
 def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -81,10 +103,8 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def _check_number(value: float, bounds: tuple[float, float], where: str, what: str) -> None:
     least, most = bounds
-    if least <= value <= most and not math.isinf(value):
-        return
-    allowed = f"at least {least:g}" if most == INFINITE else f"{least:g} to {most:g}"
-    raise ConfigInvalid(where, what, f"{value:g} is out of bounds: {allowed}")
+    if not least <= value <= most:
+        raise ConfigInvalid(where, what, f"{value!s:.24} is out of bounds: {least:g} to {most:g}")
 
 
 def check_model(model: Model, where: str = "model") -> None:
@@ -94,6 +114,30 @@ def check_model(model: Model, where: str = "model") -> None:
     if frame > LARGEST_FRAME:
         what = "payload_bytes and header_bytes"
         raise ConfigInvalid(f"{where}.transport", what, f"{frame} is above {LARGEST_FRAME}")
+
+
+def check_places(topology: Topology, model: Model) -> None:
+    """Raise ConfigInvalid where the model says something of a place that the fabric has not."""
+    ports = range(2 * len(topology.cables))
+    switches, hosts = topology.switches, topology.hosts
+    tiers = sorted({topology.tier[node] for node in switches} if topology.tier else {1})
+    for name, given, known in (
+        ("switches", model.switches, switches),
+        ("ports", model.ports, ports),
+        ("nics", model.nics, hosts),
+        ("host.slow", model.host.slow, hosts),
+        ("balancing.switches", model.balancing.switches, switches),
+        ("balancing.weights", model.balancing.weights, ports),
+        ("balancing.tiers", model.balancing.tiers, tiers),
+    ):
+        lost = given.keys() - {*known}
+        if lost:
+            why = f"not in the fabric {topology.name}: {_span(known)}"
+            raise ConfigInvalid("model", f"{name}[{min(lost)}]", why)
+
+
+def _span(known: Sequence[int]) -> str:
+    return f"it has {known[0]}..{known[-1]}" if known else "it has none"
 
 
 def check_topology(topology: Topology) -> None:
@@ -134,7 +178,10 @@ def check_traffic(topology: Topology, traffic: Traffic) -> None:
     if not traffic.messages:
         raise ConfigInvalid(traffic.name, "workload", "there is nothing to send")
     for message in traffic.messages:
-        if message.size_bytes < 1 or message.repeat < 1:
-            raise ConfigInvalid(traffic.name, "message", "size and repeat must be at least 1")
-        if min(message.start_s, message.delay_s, message.gate_delay_s) < 0:
-            raise ConfigInvalid(traffic.name, "message", "starts and delays must not be negative")
+        if not (1 <= message.size_bytes <= MOST and message.repeat >= 1):
+            why = f"size and repeat must be at least 1, and the size at most {MOST:g} bytes"
+            raise ConfigInvalid(traffic.name, "message", why)
+        times = (message.start_s, message.delay_s, message.gate_delay_s)
+        if not all(0 <= one <= LONGEST_S for one in times):
+            why = f"starts and delays must be 0 to {LONGEST_S:g} s, not {max(times, key=abs):g}"
+            raise ConfigInvalid(traffic.name, "message", why)

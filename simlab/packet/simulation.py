@@ -17,6 +17,7 @@ from simlab.packet.build import SLACK_PACKETS, State, build, memory, seed_random
 from simlab.packet.engine import run
 from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED, numba
+from simlab.packet.limits import LONGEST_S
 from simlab.packet.parameters import Model
 from simlab.packet.pause import resume
 from simlab.packet.picoseconds import PS_PER_S, ps
@@ -25,7 +26,6 @@ from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 Ints = NDArray[np.int64]
-LONGEST_S = 17.0
 BUDGET = 2_000_000  # events between looks at the clock
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from collectors.model.errors import ConfigInvalid
+from simlab.packet.layout import ENTITY_MASK
 
 GBPS = 1e9
+MOST_CABLES = ENTITY_MASK // 6  # three events a directed port
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,12 @@ def _toward(
     return hops
 
 
+def _check_cables(count: int) -> None:
+    """Raise ConfigInvalid for more cables than the engine has numbers for, before making them."""
+    if count > MOST_CABLES:
+        raise ConfigInvalid("topology", "size", f"{count} cables are more than {MOST_CABLES}")
+
+
 def _at_least(least: int, **counts: int | None) -> None:
     for name, value in counts.items():
         if value is not None and value < least:
@@ -146,6 +154,7 @@ def _at_least(least: int, **counts: int | None) -> None:
 def star(hosts: int, *, rate_bps: float = 100 * GBPS, delay_s: float = 1e-6) -> Topology:
     """All hosts on one switch, which is the last node."""
     _at_least(1, hosts=hosts)
+    _check_cables(hosts)
     cables = tuple(Cable(host, hosts, rate_bps, delay_s) for host in range(hosts))
     return Topology(hosts + 1, (hosts,), cables, (0,) * hosts + (1,), name=f"star{hosts}")
 
@@ -164,11 +173,17 @@ def leaf_spine(
     _at_least(1, leaves=leaves, hosts_per_leaf=hosts_per_leaf, parallel=parallel)
     _at_least(0, spines=spines)
     count = leaves * hosts_per_leaf
+    _check_cables(count + leaves * spines * parallel)
     first_spine = count + leaves
     cables = [Cable(h, count + h // hosts_per_leaf, rate_bps, delay_s) for h in range(count)]
     for leaf in range(leaves):
         for spine in range(spines):
-            cable = Cable(count + leaf, first_spine + spine, fabric_bps or rate_bps, delay_s)
+            cable = Cable(
+                count + leaf,
+                first_spine + spine,
+                rate_bps if fabric_bps is None else fabric_bps,
+                delay_s,
+            )
             cables += [cable] * parallel
     tier = (0,) * count + (1,) * leaves + (2,) * spines
     total = first_spine + spines
@@ -191,9 +206,10 @@ def fat_tree(
     half = ports // 2
     per_leaf = half if hosts_per_leaf is None else hosts_per_leaf
     hosts = ports * half * per_leaf
+    _check_cables(hosts + 2 * ports * half * half)
     leaf0, spine0 = hosts, hosts + ports * half
     core0 = spine0 + ports * half
-    up = fabric_bps or rate_bps
+    up = rate_bps if fabric_bps is None else fabric_bps
     cables = [Cable(h, leaf0 + h // per_leaf, rate_bps, delay_s) for h in range(hosts)]
     for pod in range(ports):
         for leaf in range(half):
@@ -228,6 +244,7 @@ def rail_optimised(
     block = hosts_per_block or hosts
     blocks = -(-hosts // block)
     count = hosts * rails
+    _check_cables(count + blocks * rails * spines)
     first_spine = count + blocks * rails
     cables = []
     for nic in range(count):
@@ -235,7 +252,10 @@ def rail_optimised(
         cables.append(Cable(nic, count + host // block * rails + rail, rate_bps, delay_s))
     for leaf in range(blocks * rails):
         up = (first_spine + spine for spine in range(spines))
-        cables += [Cable(count + leaf, spine, fabric_bps or rate_bps, delay_s) for spine in up]
+        cables += [
+            Cable(count + leaf, spine, rate_bps if fabric_bps is None else fabric_bps, delay_s)
+            for spine in up
+        ]
     tier = (0,) * count + (1,) * (blocks * rails) + (2,) * spines
     total = first_spine + spines
     return Topology(

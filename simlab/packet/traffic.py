@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collectors.model.errors import ConfigInvalid
+from simlab.packet.layout import ENTITY_MASK
+
 DATA_PRIORITY = 3
+MOST_PAIRS = ENTITY_MASK // 2  # two events a queue pair
+MOST_MESSAGES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +64,14 @@ class Traffic:
     messages: tuple[Message, ...]
     flows: bool = False
     name: str = "traffic"
+
+
+def check_counts(name: str, *, pairs: float, messages: float) -> None:
+    """Raise ConfigInvalid for more traffic than can be held, before any of it is made."""
+    for what, count, most in (
+        ("queue pairs", pairs, MOST_PAIRS),
+        ("messages", messages, MOST_MESSAGES),
+    ):
+        if count > most:
+            why = f"some {count:.3g} {what} are more than the {most} that can be simulated"
+            raise ConfigInvalid(name, "size", why)

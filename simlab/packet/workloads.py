@@ -11,7 +11,8 @@ from random import Random
 
 from collectors.model.errors import ConfigInvalid
 from collectors.model.roce import UDP_PORT, source_port
-from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic
+from simlab.packet.limits import MOST
+from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic, check_counts
 
 FIRST_QPN = 0x100
 
@@ -60,6 +61,7 @@ def incast(
     senders: Sequence[int], receiver: int, size_bytes: int, *, qps: int = 1, gap_s: float = 0.0
 ) -> Traffic:
     """Return `qps` flows from every sender to one receiver; sender i starts at i·gap_s."""
+    _check_flows("incast", len(senders), qps, size_bytes)
     flows = [
         Flow(src=host, dst=receiver, size_bytes=size_bytes, start_s=number * gap_s)
         for number, host in enumerate(senders)
@@ -68,11 +70,19 @@ def incast(
     return traffic_of_flows(flows, name=f"incast{len(senders)}", reuse=False)
 
 
+def _check_flows(name: str, hosts: int, qps: int, size_bytes: int) -> None:
+    for what, value in (("qps", qps), ("size_bytes", size_bytes)):
+        if value < 1:
+            raise ConfigInvalid(name, what, f"{value} is not at least 1")
+    check_counts(name, pairs=hosts * qps, messages=hosts * qps)
+
+
 def permutation(
     hosts: Sequence[int], size_bytes: int, *, qps: int = 1, shift: int | None = None, seed: int = 1
 ) -> Traffic:
     """Return one transfer per host, split over `qps`; to the host `shift` further, or random."""
     count = len(hosts)
+    _check_flows("permutation", count, qps, size_bytes)
     if shift is None:
         order = list(range(count))
         Random(seed).shuffle(order)
@@ -96,9 +106,13 @@ class SizeDistribution:
 
     def __post_init__(self) -> None:
         pairs = list(zip(self.bytes_, self.probability, strict=True))
-        rising = all(a <= b for a, b in pairwise(pairs))
+        rising = all(a <= b for a, b in pairwise(pairs)) and all(0 <= p <= 1 for _, p in pairs)
         if len(pairs) < 2 or not rising or self.probability[-1] != 1.0:
             raise ConfigInvalid("sizes", "distribution", "needs rising points that end at 1")
+        if self.bytes_[0] < 0 or not 0 < self.mean_bytes <= MOST:
+            raise ConfigInvalid(
+                "sizes", "distribution", f"needs a mean above 0 and up to {MOST:g} bytes"
+            )
 
     @property
     def mean_bytes(self) -> float:
@@ -138,8 +152,12 @@ def poisson(
     """Return flows with exponential gaps per sender so that its link is `load` busy on average."""
     if not 0 < load <= 1:
         raise ConfigInvalid("poisson", "load", f"{load} is not in (0, 1]")
+    if len(hosts) < 2:
+        raise ConfigInvalid("poisson", "hosts", "needs at least two: one to send, one to receive")
     rng = Random(seed)
     per_second = load * rate_bps / 8 / sizes.mean_bytes
+    expected = per_second * duration_s * len(hosts)
+    check_counts("poisson", pairs=expected, messages=expected)
     flows = []
     for host in hosts:
         others = [other for other in hosts if other != host]

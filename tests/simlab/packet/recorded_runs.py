@@ -215,8 +215,8 @@ def reused() -> Simulation:
 def ring(kind: Kind, **more: object) -> Simulation:
     """A collective with compute and reduction times over two leaves."""
     what = Collective(
-        kind=kind, ranks=tuple(range(6)), size_bytes=60_000, qps=2, iterations=2, compute_s=5e-6,
-        reduce_s=1e-6, **more,  # type: ignore[arg-type]
+        kind=kind, ranks=tuple(range(6)), size_bytes=60_000, iterations=2, compute_s=5e-6,
+        reduce_s=1e-6, **{"qps": 2, **more},  # type: ignore[arg-type]
     )  # fmt: skip
     return simulated(leaf_spine(2, 2, 3), Model(transport=WIRE), collective(what), 1e-3)
 
@@ -328,7 +328,7 @@ RUNS: dict[str, Callable[[], Simulation]] = {
     "reused slots": reused,
     "ring": lambda: ring(Kind.ALL_REDUCE),
     "ring, round robin": lambda: ring(Kind.ALL_REDUCE, mode=QpMode.ROUND_ROBIN),
-    "tree": lambda: ring(Kind.TREE_ALL_REDUCE, chunks=3),
+    "tree": lambda: ring(Kind.TREE_ALL_REDUCE, qps=1, chunks=3),
     "all to all": lambda: ring(Kind.ALL_TO_ALL, window=2),
     "particular NICs": particular,
     "uneven speeds": uneven,

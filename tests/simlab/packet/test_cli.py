@@ -94,7 +94,7 @@ def test_unfinished_messages_give_exit_code_3(tmp_path):
         ({"model": {"transport": {"payload_bytes": 65500}}}, ["payload_bytes and header_bytes"]),
         ({"model": {"switch": {"lossless": [3, 9]}}}, ["lossless[1]", "0 to 7"]),
         ({"model": {"switch": {"weights": {"9": 1}}}}, ["priority of weights", "9"]),
-        ({"model": {"switch": {"weights": {"3": 0}}}}, ["weights[3]", "0", "at least 1"]),
+        ({"model": {"switch": {"weights": {"3": 0}}}}, ["weights[3]", "0", "1 to 4096"]),
         ({"model": {"congestion": {"registers": {"rpg_gd": 99}}}}, ["rpg_gd = 99", "10..11"]),
         ({"model": {"congestion": {"registers": {"rpg_xx": 1}}}}, ["registers", "rpg_xx"]),
         (
@@ -103,10 +103,10 @@ def test_unfinished_messages_give_exit_code_3(tmp_path):
         ),
         ({"watch": {"queues": [[99, 3]]}}, ["watch", "queue [99, 3]", "0..9"]),
         ({"watch": {"period_s": 0}}, ["watch", "period"]),
-        ({"workload": {"kind": "permutation", "size_bytes": 9, "qps": 0}}, ["nothing to send"]),
+        ({"workload": {"kind": "permutation", "size_bytes": 9, "qps": 0}}, ["qps", "at least 1"]),
         ({"workload": {"kind": "incast", "receiver": 4, "size_bytes": 0}}, ["size", "at least 1"]),
         ({"events": [{"at_s": -1, "what": "link_up", "cable": 1}]}, ["at_s -1"]),
-        ({"events": [{"at_s": 0, "what": "rate", "cable": 1}]}, ["rate", "0 bit/s is no rate"]),
+        ({"events": [{"at_s": 0, "what": "rate", "cable": 1}]}, ["rate", "0 bit/s is not 100000"]),
         (
             {"events": [{"at_s": 0, "what": "error_rate", "cable": 1, "value": 2}]},
             ["error_rate", "2 is not a probability"],

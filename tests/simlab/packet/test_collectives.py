@@ -1,5 +1,6 @@
 """Collectives: who waits for whom, how much is sent, and how long an undisturbed one takes."""
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -82,6 +83,19 @@ def test_a_tree_reduces_up_and_broadcasts_down():
         kind=Kind.TREE_ALL_REDUCE, ranks=tuple(range(7)), size_bytes=80_000, chunks=1
     )
     assert iteration_times(run(one_chunk, hosts=7))[0] > 1.3 * iteration_times(sim)[0]
+
+
+def test_a_tree_and_an_all_to_all_share_their_bytes_among_channels_and_queue_pairs():
+    for kind, ends, total in (
+        (Kind.TREE_ALL_REDUCE, 2 * 2, 2 * 2 * 12_000),
+        (Kind.ALL_TO_ALL, 3 * 2, 3 * 2 * 4_000),
+    ):
+        what = Collective(kind=kind, ranks=(0, 1, 2), size_bytes=12_000, channels=2, qps=3)
+        sim = run(what, hosts=3)
+        assert set(Counter((c.src, c.dst) for c in sim.traffic.connections).values()) == {6}
+        assert len(sim.traffic.connections) == 6 * ends
+        assert sim.done
+        assert sum(m.size_bytes * m.repeat for m in sim.traffic.messages) == total
 
 
 def test_all_to_all_reaches_every_pair_once():
@@ -247,7 +261,9 @@ def test_the_time_inside_a_host_is_before_and_between_the_iterations():
     "wrong",
     [
         {"ranks": (1,)}, {"ranks": ()}, {"channels": 0}, {"qps": 0}, {"iterations": 0},
-        {"chunks": 0}, {"window": 0},
+        {"chunks": 0}, {"window": 0}, {"rails": 0}, {"size_bytes": 0}, {"compute_s": -1.0},
+        {"compute_s": math.inf}, {"reduce_s": math.nan}, {"nvlink_bps": -1.0},
+        {"qps": 10**9}, {"channels": 10**9}, {"iterations": 10**9},
         {"kind": Kind.HIERARCHICAL_ALL_REDUCE, "ranks": (0, 1), "rails": 2},
     ],
 )  # fmt: skip

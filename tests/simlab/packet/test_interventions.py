@@ -38,9 +38,11 @@ def refused(what: What, **values: float) -> bool:
 @pytest.mark.parametrize(
     ("what", "taken", "not_taken"),
     [
-        (What.RATE, (1.0, 1e12), (0.99, 0.0, -1.0, math.inf)),
+        (What.RATE, (1e5, 1e15), (99_999.0, 0.0, -1.0, 2e15, math.inf)),
         (What.ERROR_RATE, (0.0, 1.0), (-0.01, 1.01, math.inf)),
-        (What.DRAIN, (0.0, 1e12), (-1.0, math.inf)),
+        (What.DRAIN, (0.0, 1.0, 1e12), (-1.0, 0.9, 2e15, math.inf)),
+        (What.LINK_DOWN, (-1.0, 0.0, 17.0), (17.1, math.nan, math.inf)),
+        (What.PAUSE_STORM, (0.0, 1.0), (0.5, 2.0, math.nan)),
     ],
 )
 def test_a_value_is_a_rate_or_a_probability(what, taken, not_taken):

@@ -4,10 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.model.ecmp_hash import NS3_FIELDS, HashField
 from collectors.model.errors import ConfigInvalid
 from simlab.packet import layout as at
-from simlab.packet.limits import check_model, check_topology, check_traffic
-from simlab.packet.parameters import HostModel, Model, SwitchModel, Transport
+from simlab.packet.limits import check_model, check_places, check_topology, check_traffic
+from simlab.packet.parameters import (
+    NS3_HASH,
+    Balancing,
+    HostModel,
+    Model,
+    NicModel,
+    SwitchModel,
+    Transport,
+)
 from simlab.packet.topology import Cable, Topology, star
 from simlab.packet.traffic import Connection, Message, Traffic
 
@@ -46,9 +55,52 @@ def test_a_data_frame_has_a_payload_and_65535_bytes_at_most():
 def test_numbers_count_from_zero_and_some_from_one():
     assert outside(SMALL, "ack_every", 0, 1, 10**9) == [0]
     assert outside(SMALL, "window_packets", -1, 0) == [-1]
-    assert outside(SwitchModel(), "buffer_bytes", 0, 1) == [0]
-    assert outside(SwitchModel(), "alpha", -0.1, 0, 1e9, float("inf")) == [-0.1, float("inf")]
-    assert outside(HostModel(), "pause_s", -1e-9, 0.0) == [-1e-9]
+    assert outside(SwitchModel(), "buffer_bytes", 0, 1, 1 << 33, (1 << 33) + 1) == [
+        0,
+        (1 << 33) + 1,
+    ]
+    assert outside(SwitchModel(), "alpha", -0.1, 0, 1e4, 10_001.0) == [-0.1, 10_001.0]
+
+
+def test_times_end_where_the_clock_of_a_run_ends():
+    """An event's time and a timer that it starts share a word that ends at 35 s."""
+    assert outside(HostModel(), "pause_s", -1e-9, 0.0, 17.0, 17.1) == [-1e-9, 17.1]
+    assert outside(SMALL, "rto_s", 17.0, 1e12) == [1e12]
+    assert outside(HostModel(), "drain_bps", 0.0, 0.9, 1.0, 2e15) == [0.9, 2e15]
+    assert refused(check_traffic, star(2), one(start_s=17.1))
+    assert not refused(check_traffic, star(2), one(start_s=17.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "place"),
+    [
+        (Model(switches={0: SwitchModel()}), r"switches\[0\].*it has 2\.\.2"),
+        (Model(ports={4: SwitchModel()}), r"ports\[4\].*it has 0\.\.3"),
+        (Model(nics={2: NicModel()}), r"nics\[2\].*it has 0\.\.1"),
+        (Model(host=HostModel(slow={-1: 1e9})), r"host\.slow\[-1\].*it has 0\.\.1"),
+        (Model(balancing=Balancing(switches={1: NS3_HASH})), r"balancing\.switches\[1\]"),
+        (Model(balancing=Balancing(weights={9: 1})), r"balancing\.weights\[9\]"),
+        (Model(balancing=Balancing(tiers={2: NS3_HASH})), r"balancing\.tiers\[2\].*1\.\.1"),
+    ],
+)
+def test_a_setting_for_a_place_that_the_fabric_has_not_is_refused(model, place):
+    with pytest.raises(ConfigInvalid, match=place):
+        check_places(star(2), model)
+
+
+def test_settings_for_places_that_there_are_are_taken():
+    there = Model(
+        switches={2: SwitchModel()}, ports={3: SwitchModel()}, nics={1: NicModel()},
+        host=HostModel(slow={0: 1e9}),
+        balancing=Balancing(switches={2: NS3_HASH}, weights={0: 2}, tiers={1: NS3_HASH}),
+    )  # fmt: skip
+    check_places(star(2), there)
+
+
+def test_a_hash_is_over_different_fields_and_at_least_one():
+    for fields, wrong in (((), True), ((HashField.DST_QP,), False), (NS3_FIELDS * 2, True)):
+        hashing = replace(NS3_HASH, fields=fields)
+        assert refused(check_model, Model(balancing=Balancing(hash=hashing))) == wrong
 
 
 @pytest.mark.parametrize("name", ["cnp_priority", "ack_priority"])
@@ -76,7 +128,7 @@ def test_a_share_is_within_0_and_1():
 def test_what_is_out_of_bounds_is_named_with_its_bounds():
     with pytest.raises(ConfigInvalid, match=r"ack_bytes.* 0 is out of bounds: 1 to 65535"):
         check_model(Model(transport=replace(SMALL, ack_bytes=0)))
-    with pytest.raises(ConfigInvalid, match=r"ack_every.* 0 is out of bounds: at least 1"):
+    with pytest.raises(ConfigInvalid, match=r"ack_every.* 0 is out of bounds: 1 to 1e.15"):
         check_model(Model(transport=replace(SMALL, ack_every=0)))
 
 
@@ -95,9 +147,9 @@ def test_what_is_out_of_bounds_is_named_with_its_bounds():
 def test_every_host_has_one_cable_to_a_switch(cables, wrong):
     made = Topology(3, (2,), tuple(Cable(a, b, 1e9, 0.0) for a, b in cables))
     assert refused(check_topology, made) == wrong
-    slow = replace(made, cables=tuple(replace(cable, rate_bps=0.5) for cable in made.cables))
+    slow = replace(made, cables=tuple(replace(cable, rate_bps=99_999.0) for cable in made.cables))
     assert refused(check_topology, slow)
-    assert refused(check_topology, star(2, rate_bps=1.0)) is False
+    assert refused(check_topology, star(2, rate_bps=1e5)) is False
 
 
 def one(**changes) -> Traffic:

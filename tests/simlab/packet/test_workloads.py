@@ -8,6 +8,7 @@ import pytest
 from collectors.model.errors import ConfigInvalid
 from collectors.model.roce import source_port
 from simlab.packet import workloads
+from simlab.packet.topology import fat_tree, leaf_spine, rail_optimised, star
 from simlab.packet.workloads import (
     Flow,
     SizeDistribution,
@@ -160,3 +161,32 @@ def test_queue_pairs_are_numbered_by_host_in_start_order_and_ports_follow_the_ke
     assert (made.flows, made.name) == (True, "flows")
     assert not traffic_of_flows(flows, reuse=False).flows
     assert {one.priority for one in on_priority(made, 2).connections} == {2}
+
+
+@pytest.mark.parametrize(
+    ("make", "place"),
+    [
+        (lambda: star(10**8), "topology: size"),
+        (lambda: leaf_spine(1, 1, 1, parallel=10**9), "topology: size"),
+        (lambda: leaf_spine(20_000, 20_000, 1), "topology: size"),
+        (lambda: fat_tree(2000), "topology: size"),
+        (lambda: rail_optimised(10**8, 2, 1), "topology: size"),
+        (lambda: incast([0], 1, 9, qps=10**9), "incast: size"),
+        (lambda: permutation([0, 1], 9, qps=10**9), "permutation: size"),
+        (lambda: permutation([0, 1], 0), "permutation: size_bytes"),
+        (
+            lambda: poisson([0, 1], workloads.WEB_SEARCH, load=1, rate_bps=1e9, duration_s=1e18),
+            "poisson: size",
+        ),
+        (
+            lambda: poisson([0], workloads.WEB_SEARCH, load=1, rate_bps=1e9, duration_s=1),
+            "poisson: hosts",
+        ),
+        (lambda: SizeDistribution((0, 0), (0.0, 1.0)), "sizes"),
+        (lambda: SizeDistribution((-5, 10), (0.0, 1.0)), "sizes"),
+        (lambda: SizeDistribution((1, 10), (-1.0, 1.0)), "sizes"),
+    ],
+)
+def test_what_is_too_much_or_nothing_is_refused_before_it_is_made(make, place):
+    with pytest.raises(ConfigInvalid, match=place):
+        make()

@@ -13,6 +13,7 @@ from collectors.model.ecmp_hash import HashAlgorithm, HashField, HashSpec
 from collectors.model.ecn import EcnThresholds
 from collectors.model.entities import Entity, Interface, Port, Slot, Switch, priority
 from collectors.model.facts import Scalar, Value
+from simlab.packet.limits import DRAIN, LONGEST_S
 from simlab.packet.parameters import (
     NS3_HASH,
     Balancing,
@@ -171,6 +172,7 @@ def _port(book: _Book, wire: Interface, rate_bps: float) -> SwitchModel:
     if book.value(wire, "pfc_watchdog_enabled"):
         detect = book.number((wire, wire.switch), "pfc_watchdog_detection_seconds") or 0.2
         restore = book.number((wire, wire.switch), "pfc_watchdog_restoration_seconds") or 0.2
+        detect, restore = (min(time, LONGEST_S) for time in (detect, restore))
         made = replace(made, watchdog_s=detect, watchdog_restore_s=restore)
     return replace(made, ecn=_ecn(book, wire, data, rate_bps))
 
@@ -306,7 +308,7 @@ def _slow_hosts(book: _Book, fabric: FabricView, wiring: Wiring) -> dict[int, fl
         ]
         busy = active_seconds(telemetry, rdma.RX_BYTES.name, port)
         if max(paused, default=0.0) > PAUSED and busy:
-            slow[node] = taken.total * 8 / busy
+            slow[node] = max(DRAIN[0], taken.total * 8 / busy)
     return slow
 
 
