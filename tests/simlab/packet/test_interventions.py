@@ -117,6 +117,9 @@ def test_a_run_goes_on_to_its_end_when_all_is_done_unless_it_is_told_to_stop():
     sim = Simulation(star(2), MODEL, alone())
     assert run_with_events(sim, 1e-3, [])
     assert sim.now_s == 1e-3
+    again = sim.reseeded(1)
+    assert Schedule([]).run(again, 1e-3)
+    assert again.now_s == 1e-3
 
 
 def test_reroute_tells_how_many_connections_moved():
