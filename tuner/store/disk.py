@@ -19,7 +19,7 @@ from collectors.model.errors import FabricError, Malformed
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
 from collectors.wire.segment import SUFFIX, SegmentWriter, segments, translate
-from tuner.store.ledger import Ledger, Numbers, Sealed, sync_folder
+from tuner.store.ledger import Ledger, Sealed, sync_folder
 from tuner.store.span import read_span, readable, time_of
 
 LOG: Final = logging.getLogger(__name__)
@@ -72,11 +72,11 @@ class DiskStore:
     _facts: dict[tuple[str, str], pb.Facts] = field(default_factory=dict)
     _saved: set[str] = field(default_factory=set)  # segments whose numbers the ledger has on disk
 
-    def replay(self, since_ns: int) -> Iterator[pb.Item]:
-        """Open the folder and yield what a window since then needs, oldest first.
+    def open(self, since_ns: int) -> list[Path]:
+        """Open the folder and return the segments that a window since then needs, oldest first.
 
-        Must be run to its end before the first `commit`. What the ledger did not know yet is
-        noted in it. Raises Denied or Unavailable; a damaged segment costs its rest only.
+        What the ledger did not know yet is noted in it; the facts that those segments hold are
+        for `hold`, before the first `commit`. Raises Denied or Unavailable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -87,24 +87,22 @@ class DiskStore:
         except Malformed as error:
             LOG.warning("%s; it is made anew from the segments", error)
         self._saved = set(self.ledger.sealed)
-        seen: dict[tuple[str, str], Numbers] = {}
         paths = segments(self.folder)
         for path in paths:
-            known = self.ledger.sealed.get(path.name)
-            if known is not None and known.newest_ns < since_ns and path != paths[-1]:
-                continue
-            span = _Span()
-            for item in readable(path):
-                span.note(item)
-                if self._once(item, seen, counted=known is not None):
-                    yield item
-            if known is None:
-                facts = path.stat()
-                self.ledger.sealed[path.name] = Sealed(
-                    span.oldest_ns, span.newest_ns, facts.st_mtime_ns, facts.st_size
-                )
+            if path.name not in self.ledger.sealed:
+                self.ledger.sealed[path.name] = self._counted(path)
         for name in set(self.ledger.sealed) - {path.name for path in paths}:
             del self.ledger.sealed[name]
+        # The last one begins with the facts that held, however old it is.
+        return [
+            path
+            for path in paths
+            if path == paths[-1] or self.ledger.sealed[path.name].newest_ns >= since_ns
+        ]
+
+    def hold(self, facts: pb.Facts) -> None:
+        """Begin further segments with these facts, until others of the same collector come."""
+        self._facts[facts.agent, facts.collector] = facts
 
     def commit(self, items: Sequence[pb.Item], now_ns: int) -> None:
         """Return once these batches and facts are safe; then note them with `noted`.
@@ -132,15 +130,9 @@ class DiskStore:
         """Note items that `commit` has made safe."""
         for item in items:
             self._span.note(item)
-            key = key_of(item)
-            if key is None:
-                continue
-            if item.WhichOneof("body") == "batch":
-                batch = item.batch
-                self.ledger.note(key, len(batch.ints) + len(batch.floats), batch.at_ns)
-            else:
-                self.ledger.note(key, 0, None)
-                self._facts[item.facts.agent, item.facts.collector] = item.facts
+            self._note(item)
+            if item.HasField("facts"):
+                self.hold(item.facts)
 
     def read(self, since_ns: int, until_ns: int, agents: Container[str] = ()) -> Iterator[pb.Item]:
         """Yield what is held of a span, as `read_span` does."""
@@ -182,23 +174,26 @@ class DiskStore:
         self.ledger.save(self.folder / LEDGER)
         self._saved = set(self.ledger.sealed)
 
-    def _once(self, item: pb.Item, seen: dict[tuple[str, str], Numbers], *, counted: bool) -> bool:
-        """Tell whether a replayed item counts; note it where the ledger does not know it."""
+    def _counted(self, path: Path) -> Sealed:
+        """Note what a segment holds that the ledger does not know, and return its row there."""
+        span = _Span()
+        for item in readable(path):
+            span.note(item)
+            key = key_of(item)
+            if key is not None and not self.ledger.knows(key):
+                self._note(item)
+        facts = path.stat()
+        return Sealed(span.oldest_ns, span.newest_ns, facts.st_mtime_ns, facts.st_size)
+
+    def _note(self, item: pb.Item) -> None:
         key = key_of(item)
         if key is None:
-            return True
-        is_batch = item.WhichOneof("body") == "batch"
-        if is_batch:
-            numbers = seen.setdefault((key.agent, key.epoch), Numbers())
-            if numbers.knows(key.seq):
-                return False
-            numbers.note(key.seq)
+            return
+        if item.HasField("batch"):
+            batch = item.batch
+            self.ledger.note(key, len(batch.ints) + len(batch.floats), batch.at_ns)
         else:
-            self._facts[item.facts.agent, item.facts.collector] = item.facts
-        if not counted and not self.ledger.knows(key):
-            values = len(item.batch.ints) + len(item.batch.floats) if is_batch else 0
-            self.ledger.note(key, values, item.batch.at_ns if is_batch else None)
-        return True
+            self.ledger.note(key, 0, None)
 
     def _is_full(self, writer: SegmentWriter, now_ns: int) -> bool:
         kept = self.retention

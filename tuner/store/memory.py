@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -360,14 +360,3 @@ def _placed(present: bytes, rows: int, floats: bytes, columns: bytes) -> Placeme
         (ints // width) << 16 | of_group[ints % width],
         (of_floats // width) << 16 | of_group[of_floats % width],
     )
-
-
-def memory_of(items: Iterator[pb.Item], refused: Callable[[Malformed], None]) -> MemoryStore:
-    """Return a store of items; those that are damaged go to `refused` and cost no other."""
-    store = MemoryStore()
-    for item in items:
-        try:
-            store.add(item)
-        except Malformed as error:
-            refused(error)
-    return store

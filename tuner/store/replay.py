@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from tuner.store import unpack
 from tuner.store.arithmetic import Bools, Ints, Values
 from tuner.store.block import Fill
 from tuner.store.factbook import FactsKey
+from tuner.store.fill import Progress, Refused, TookFacts
 from tuner.store.frames import Chunk, Copies, Reader, copy_rows
 from tuner.store.ledger import Numbers
 from tuner.store.memory import Lane, MemoryStore, unknown_schema
@@ -35,21 +36,24 @@ from tuner.store.span import is_new, readable, tell_torn, torn_end
 LOG: Final = logging.getLogger(__name__)
 _AHEAD: Final = 64  # chunks that are read before they are asked for
 _PENDING: Final = 2 << 30  # bytes of numbers after which they are appended
+_PENDING_SHARE: Final = 1 / 8  # of what a store may hold: they lie in memory twice meanwhile
 _NEVER: Final = 1 << 62
 
 
 def replay(
+    store: MemoryStore,
     paths: Sequence[Path],
-    refused: Callable[[Malformed], None],
-    progress: Callable[[int], None] | None = None,
-) -> MemoryStore:
-    """Return a store of what segments hold, every batch once.
+    refused: Refused,
+    *,
+    progress: Progress | None = None,
+    took: TookFacts | None = None,
+) -> None:
+    """Take what segments hold into an empty store, every batch once.
 
-    Items that are malformed go to `refused` and cost no other; a damaged segment costs its rest,
-    which is logged. progress: called now and then with the number of items that came.
+    A damaged segment costs its rest, which is logged. Facts that change nothing are not told.
     """
     reader = Reader()
-    replaying = _Replay(reader, refused)
+    replaying = _Replay(reader, refused, store, took)
     with closing(_read_ahead(reader, paths)) as chunks:
         for path, chunk in chunks:
             replaying.take(path, chunk)
@@ -57,7 +61,6 @@ def replay(
             if progress is not None:
                 progress(replaying.items)
     replaying.flush()
-    return replaying.store
 
 
 def _read_ahead(reader: Reader, paths: Sequence[Path]) -> Generator[tuple[Path, Chunk], None, None]:
@@ -117,8 +120,9 @@ class _Replay:
     """What was read so far. Frames are numbered in the order in which they came."""
 
     reader: Reader
-    refused: Callable[[Malformed], None]
-    store: MemoryStore = field(default_factory=MemoryStore)
+    refused: Refused
+    store: MemoryStore
+    took: TookFacts | None
     items: int = 0
     _number: int = 0  # of the next frame
     _cut: Path | None = None  # a segment whose rest is left out
@@ -130,6 +134,12 @@ class _Replay:
     _seen: list[Numbers] = field(default_factory=list)  # by stream
     _pending: list[tuple[Chunk, _Batches]] = field(default_factory=list)
     _bytes: int = 0
+
+    @property
+    def _most(self) -> float:
+        """Bytes of numbers that may wait."""
+        limit = self.store.max_bytes
+        return _PENDING if limit is None else min(_PENDING, _PENDING_SHARE * limit)
 
     def take(self, path: Path, chunk: Chunk) -> None:
         """Take the next frames of a segment."""
@@ -273,7 +283,10 @@ class _Replay:
         try:
             match item.WhichOneof("body"):
                 case "facts":
-                    return self.store.add_facts(item.facts)
+                    key = self.store.add_facts(item.facts)
+                    if self.took is not None:
+                        self.took(item.facts)
+                    return key
                 case "schema":
                     self.store.add_schema(item.schema)
                     self._since.setdefault(item.schema.id, number)
@@ -341,5 +354,5 @@ class _Replay:
         )
         self._pending.append((chunk, batches))
         self._bytes += chunk.nbytes
-        if self._bytes > _PENDING:
+        if self._bytes > self._most:
             self.flush()

@@ -7,17 +7,17 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, Unavailable
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.segment import SUFFIX, segments
-from tuner.store.memory import FOREVER_NS, MemoryStore, memory_of
-from tuner.store.span import read_folder
+from tuner.store.fill import Progress, Refused, fill, fill_from_segments
+from tuner.store.memory import FOREVER_NS, MemoryStore
 
 if TYPE_CHECKING:
     import grpc
@@ -29,11 +29,7 @@ LOG: Final = logging.getLogger(__name__)
 DEFAULT_TUNER: Final = "127.0.0.1:9837"
 DEFAULT_SPAN_NS: Final = 300 * 10**9
 _UNITS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
-_LARGE: Final = 16 << 20  # bytes of a folder from which on the compiled reader is worth its start
 _KINDS: Final = "dir=PATH or prometheus=URL"
-
-Progress: TypeAlias = Callable[[int], None]
-"""Called now and then with the number of items that came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ def open_window(
     until_ns = time.time_ns()
     since_ns = until_ns - (span_ns or DEFAULT_SPAN_NS)
     items = fetch(target, pb.Span(since_ns=max(since_ns, 0)), tls)
-    store = _memory(_counted(items, progress))
+    store = _memory(items, progress)
     # An agent whose clock is ahead is not to be missed.
     return store.window(max(since_ns, 0), FOREVER_NS, until_ns), f"tuner={target}"
 
@@ -153,49 +149,35 @@ def _read_database(url: str, span_ns: int, progress: Progress | None) -> Window:
 
     until_ns = time.time_ns() // 10**6 * 10**6  # a database counts milliseconds
     since_ns = until_ns - span_ns
-    store = _memory(_counted(fetch_items(url, since_ns, until_ns), progress))
+    store = _memory(fetch_items(url, since_ns, until_ns), progress)
     return store.window(since_ns, until_ns)
 
 
 def _read_folder(folder: Path, progress: Progress | None) -> MemoryStore:
-    if not segments(folder):
+    paths = segments(folder)
+    if not paths:
         why = f"no recording here (no *{SUFFIX})" if folder.is_dir() else "there is no such folder"
         raise ConfigInvalid(f"dir={folder}", "--source", why)
-    store = _replayed(folder, progress)
+    store = MemoryStore()
+    with _refusals() as refused:
+        fill_from_segments(store, paths, refused, progress=progress)
     if not store.agents:
         raise Malformed(f"dir={folder}", "replay", "nothing in it can be read")
     return store
 
 
-def _replayed(folder: Path, progress: Progress | None) -> MemoryStore:
-    paths = segments(folder)
-    if sum(path.stat().st_size for path in paths) >= _LARGE:
-        from tuner.store.replay import replay
-        from tuner.store.unpack import USABLE
-
-        if USABLE:
-            with _refusals() as refused:
-                return replay(paths, refused, progress)
-    return _memory(_counted(read_folder(folder), progress))
-
-
-def _memory(items: Iterator[pb.Item]) -> MemoryStore:
+def _memory(items: Iterator[pb.Item], progress: Progress | None) -> MemoryStore:
+    store = MemoryStore()
     with _refusals() as refused:
-        return memory_of(items, refused)
+        fill(store, items, refused, progress=progress)
+    return store
 
 
 @contextmanager
-def _refusals() -> Iterator[Callable[[Malformed], None]]:
+def _refusals() -> Iterator[Refused]:
     """Give what takes refused items; tell of them at the end, once for each sender and kind."""
     refused: dict[str, list[Malformed]] = {}
     yield lambda error: refused.setdefault(error.subject.partition("/")[0], []).append(error)
     for errors in refused.values():
         more = f", and {len(errors) - 1} more like it" if len(errors) > 1 else ""
         LOG.warning("%s; left out%s", errors[0], more)
-
-
-def _counted(items: Iterator[pb.Item], progress: Progress | None) -> Iterator[pb.Item]:
-    for number, item in enumerate(items, 1):
-        if progress is not None and number % 1024 == 0:
-            progress(number)
-        yield item

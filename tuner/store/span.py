@@ -10,7 +10,7 @@ from typing import Final
 from collectors.model.errors import FabricError
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
-from collectors.wire.segment import read_segment, segments, torn_bytes
+from collectors.wire.segment import read_segment, torn_bytes
 from tuner.store.ledger import Numbers
 
 LOG: Final = logging.getLogger(__name__)
@@ -67,17 +67,16 @@ def _numbered(
                 yield None, item
 
 
-def read_folder(folder: Path) -> Iterator[pb.Item]:
-    """Yield the items of a store or recording, every batch once; damage and cut ends are logged."""
+def read_once(paths: Iterable[Path]) -> Iterator[pb.Item]:
+    """Yield the items of segments, every batch once; damage and cut ends are logged."""
     seen: dict[tuple[str, str], Numbers] = {}
-    for path in segments(folder):
+    for path in paths:
         for item in readable(path):
-            key = key_of(item)
-            if key and item.WhichOneof("body") == "batch":
-                numbers = seen.setdefault((key.agent, key.epoch), Numbers())
-                if not is_new(numbers, key.seq):
-                    continue
-            yield item
+            batch = item.batch if item.HasField("batch") else None
+            if batch is None or is_new(
+                seen.setdefault((batch.agent, batch.epoch), Numbers()), batch.seq
+            ):
+                yield item
         tell_torn(path, torn_end(path))
 
 

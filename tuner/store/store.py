@@ -17,6 +17,7 @@ from collectors.wire.facts import parse_facts
 from collectors.wire.pack import Key, key_of
 from collectors.wire.segment import translate
 from tuner.store.disk import DiskStore, Retention
+from tuner.store.fill import fill_from_segments
 from tuner.store.ledger import Ledger
 from tuner.store.memory import MemoryStore
 from tuner.store.schemas import Numbers, check_time, decode_batch
@@ -59,11 +60,12 @@ class Store:
         self._now = now
         self._lock = _lock(folder)
         self._disk = DiskStore(folder, retention, self._schema)
-        for item in self._disk.replay(now() - limits.age_ns):
-            try:
-                self.memory.add(item)
-            except Malformed as error:
-                LOG.warning("%s; left out of the window", error)
+        fill_from_segments(
+            self.memory,
+            self._disk.open(now() - limits.age_ns),
+            lambda error: LOG.warning("%s; left out of the window", error),
+            took=self._disk.hold,
+        )
 
     @property
     def ledger(self) -> Ledger:

@@ -178,7 +178,7 @@ def write_store(
     random = np.random.default_rng(seed)
     schemas: dict[bytes, pb.Schema] = {}
     disk = DiskStore(folder, Retention(), schemas.__getitem__)
-    list(disk.replay(0))
+    disk.open(0)
     sequence: dict[str, int] = {}
 
     def numbered(agent: str) -> int:

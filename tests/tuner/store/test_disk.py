@@ -20,11 +20,17 @@ from tests.collectors import strategies as some
 from tests.tuner.builders import SECOND, START_NS, Uplink, at
 from tuner.store.disk import Retention
 from tuner.store.ledger import Ledger, Numbers
-from tuner.store.span import read_folder
+from tuner.store.span import read_once
 from tuner.store.store import Limits, Store, UnknownSchema
 
 HOST = Host("node1")
 COUNTER = Column("c_total", "counter", "hw_counters")
+
+
+@pytest.fixture(params=[1 << 40, 0], ids=["item by item", "in bulk"])
+def each_way(request, monkeypatch):
+    """A store is opened in both ways that memory is filled in."""
+    monkeypatch.setattr("tuner.store.fill._LARGE", request.param)
 
 
 class Clock:
@@ -69,6 +75,7 @@ def crash(store: Store) -> None:
     os.close(store._lock)
 
 
+@pytest.mark.usefixtures("each_way")
 def test_what_was_committed_survives_a_crash_and_resends_are_known(tmp_path):
     clock, up = Clock(), Uplink()
     store = opened(tmp_path, clock)
@@ -97,13 +104,16 @@ def test_whatever_is_committed_is_read_back_unchanged(passes, facts, segment_byt
             take(store, [item])
         live = [item for item in store.read(0, 2**62, []) if not item.HasField("schema")]
         crash(store)
-        replayed = [item for item in read_folder(Path(folder)) if not item.HasField("schema")]
+        replayed = [
+            item for item in read_once(segments(Path(folder))) if not item.HasField("schema")
+        ]
     sent = [item for item in items if not item.HasField("schema")]
     assert live == sent
     assert [item for item in replayed if item.HasField("batch")] == sent[:-1]
     assert sent[-1] in replayed
 
 
+@pytest.mark.usefixtures("each_way")
 def test_a_torn_tail_costs_only_what_was_never_acknowledged(tmp_path):
     clock, up = Clock(), Uplink()
     store = opened(tmp_path, clock)
@@ -127,6 +137,7 @@ def test_a_torn_tail_costs_only_what_was_never_acknowledged(tmp_path):
     assert values(opened(tmp_path, clock)) == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("each_way")
 def test_damage_inside_a_segment_costs_the_rest_of_that_segment_only(tmp_path, caplog):
     clock, up = Clock(), Uplink()
     store = opened(tmp_path, clock, segment_bytes=1)
@@ -142,6 +153,7 @@ def test_damage_inside_a_segment_costs_the_rest_of_that_segment_only(tmp_path, c
     assert str(second) in caplog.text
 
 
+@pytest.mark.usefixtures("each_way")
 def test_every_segment_stands_alone_and_facts_outlive_the_oldest(tmp_path):
     clock, up = Clock(), Uplink()
     netdev = Netdev("node1", "eth0")
@@ -165,6 +177,13 @@ def test_every_segment_stands_alone_and_facts_outlive_the_oldest(tmp_path):
     items = list(again.read(at(45).at_ns, at(50).at_ns, []))
     kinds = [item.WhichOneof("body") for item in items]
     assert kinds == ["facts", "schema", *["batch"] * 6]
+    for n in range(60, 100):  # until all that the restart found is gone
+        clock.now_ns = at(n).at_ns
+        take(again, batch(up, n))
+    again.close()
+    last = opened(tmp_path, clock, **kept)
+    assert int(segments(tmp_path)[0].stem) > first + 6
+    assert last.window(0, 2**62).settings(netdev)["mtu_bytes"].value == 9000
 
 
 def test_retention_by_bytes(tmp_path):

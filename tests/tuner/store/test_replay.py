@@ -18,8 +18,9 @@ from collectors.wire.segment import MAGIC, segments
 from tests.tuner.builders import Uplink, at
 from tests.tuner.store.test_fuzz import spoiled
 from tuner.store import frames, replay, sources, unpack
-from tuner.store.memory import memory_of
-from tuner.store.span import read_folder
+from tuner.store.fill import fill
+from tuner.store.memory import MemoryStore
+from tuner.store.span import read_once
 
 pytestmark = pytest.mark.skipif(not unpack.USABLE, reason="no shared zlib, or nothing is compiled")
 COLUMNS = [
@@ -158,13 +159,13 @@ def both(folder, caplog):
     """Return state, refusals and log lines of both ways."""
     found = []
     for read in (
-        lambda refused: memory_of(read_folder(folder), refused),
-        lambda refused: replay.replay(segments(folder), refused),
+        lambda store, refused: fill(store, read_once(segments(folder)), refused),
+        lambda store, refused: replay.replay(store, segments(folder), refused),
     ):
-        refused = []
+        store, refused = MemoryStore(), []
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            store = read(lambda error, refused=refused: refused.append(str(error)))
+            read(store, lambda error, refused=refused: refused.append(str(error)))
         found.append((state(store), sorted(refused), [r.getMessage() for r in caplog.records]))
     return found
 
@@ -250,7 +251,7 @@ def test_a_large_folder_is_read_in_bulk_with_progress(tmp_path, monkeypatch):
         item for n in range(9) for item in up.batch([Reading(Host("h"), {COLUMNS[0]: n}, at(n))])
     ]
     write(tmp_path / "store", [MAGIC + b"".join(frame(i.SerializeToString()) for i in items)])
-    monkeypatch.setattr(sources, "_LARGE", 0)
+    monkeypatch.setattr("tuner.store.fill._LARGE", 0)
     seen: list[int] = []
     window, _ = sources.open_window(f"dir={tmp_path / 'store'}", progress=seen.append)
     growth = window.growth("a_total", Host("h"))

@@ -39,7 +39,7 @@ def test_a_recording_ends_with_its_newest_item(tmp_path):
 
 @pytest.mark.parametrize("large", [1 << 40, 0], ids=["item by item", "in bulk"])
 def test_a_recording_cut_short_gives_what_it_has(tmp_path, caplog, monkeypatch, large):
-    monkeypatch.setattr("tuner.store.sources._LARGE", large)
+    monkeypatch.setattr("tuner.store.fill._LARGE", large)
     folder = recording(tmp_path / "r")
     (path,) = segments(folder)
     data = path.read_bytes()
