@@ -195,11 +195,3 @@ class OneHost:
     def gaps(self) -> Sequence[Gap]:
         """Return what could not be read."""
         return [gap for gaps in self._gaps.values() for gap in gaps]
-
-
-def one_host(passes: Iterable[tuple[str, Pass]]) -> OneHost:
-    """Return what these passes tell together."""
-    host = OneHost()
-    for collector, seen in passes:
-        host.add(collector, seen)
-    return host

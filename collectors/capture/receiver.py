@@ -6,7 +6,6 @@ carry the sums per interface.
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from collections import Counter
 from collections.abc import Mapping
@@ -46,8 +45,7 @@ ROCE, BYTES, CE, CNPS, NAKS = (
         rows.SAMPLED_NAK,
     )
 )
-
-SUMS: Final = (ROCE, BYTES, CE, CNPS, NAKS)
+_SUMS: Final = (ROCE, BYTES, CE, CNPS, NAKS)
 
 
 def frames_of(samples: list[Sample]) -> Frames:
@@ -119,8 +117,7 @@ class SflowCollector:
                 data, sender = self._socket.recvfrom(65535)
             except BlockingIOError:
                 break
-            with contextlib.suppress(_Skip):
-                self._datagram(data, str(sender[0]), batches, gaps)
+            self._datagram(data, str(sender[0]), batches, gaps)
         for agent, samples in batches.items():
             self._add(self._exporters[agent], samples, gaps)
         when = clock()
@@ -147,11 +144,11 @@ class SflowCollector:
             datagram = parse_datagram(data, sender)
         except Malformed as error:
             gaps.add(sender, "sflow", "malformed", error.why)
-            raise _Skip from error
+            return
         agent = datagram.agent
         if self._known and agent not in self._known:
             gaps.add(agent, "sflow", "unknown exporter", f"from {sender}")
-            raise _Skip
+            return
         exporter = self._exporters.get(agent)
         if exporter is None:
             switch = self._known.get(agent, Switch(agent, agent))
@@ -176,19 +173,13 @@ class SflowCollector:
             packets = decode(frames_of(leaving))
             table = exporter.flows.setdefault(index, FlowTable(self._max_flows))
             table.add(packets)
-            totals = exporter.totals.setdefault(
-                index, dict.fromkeys((ROCE, BYTES, CE, CNPS, NAKS), 0)
-            )
+            totals = exporter.totals.setdefault(index, dict.fromkeys(_SUMS, 0))
             for column, count in _estimate(packets, leaving).items():
                 totals[column] += count
 
     def _interface(self, switch: Switch, index: int) -> Interface:
         known = self._names.get(switch, {}).get(index)
         return known if known is not None else Interface(switch, f"ifIndex {index}")
-
-
-class _Skip(Exception):
-    """This datagram is not for us; why is already noted."""
 
 
 def _estimate(packets: Packets, samples: list[Sample]) -> Counter[Column]:

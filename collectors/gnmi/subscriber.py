@@ -77,7 +77,6 @@ class Subscriber:
         self._answered = asyncio.Event()
         self._news = asyncio.Event()
         self._first_s = dial.timeout_s
-        self._synced = False
         self._polls = options.poll
         self._stalls = 0
         self._said_missing = False
@@ -266,7 +265,6 @@ class Subscriber:
             if self.mode != "once":
                 self.mode = "poll" if self._polls else "stream"
         elif message == "sync_response":
-            self._synced = True
             self._answered.set()
             self._report_missing()
 

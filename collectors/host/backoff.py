@@ -7,7 +7,7 @@ from typing import Final
 _TRIES: Final = 3
 _HOLD_NS: Final = 600_000_000_000
 _FINAL: Final = frozenset(
-    {"EINVAL", "EOPNOTSUPP", "ENOSYS", "EPERM", "EACCES", "not available", "ENOTSUP", "EMSGSIZE"}
+    {"EINVAL", "EOPNOTSUPP", "ENOSYS", "EPERM", "EACCES", "not available", "EMSGSIZE"}
 )
 
 

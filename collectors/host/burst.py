@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from collectors.host.context import HostCollector, HostContext
+from collectors.host.context import HostCollector, HostContext, refuse_unknown
 from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
 from collectors.host.kernel_file import Unreadable, folder, parse_count, read_optional
 from collectors.host.sysfs import parse_rate
@@ -57,9 +57,7 @@ def parse_options(options: Mapping[str, object]) -> BurstOptions:
     def wrong(name: str, why: str) -> ConfigInvalid:
         return ConfigInvalid("burst", f"option {name}", why)
 
-    unknown = set(options) - {"interval_ms", "busy_ratio", "netdev", "hw_counters"}
-    if unknown:
-        raise wrong(min(unknown), "not among interval_ms, busy_ratio, netdev, hw_counters")
+    refuse_unknown("burst", options, "interval_ms", "busy_ratio", "netdev", "hw_counters")
     interval = options.get("interval_ms", 20)
     if not isinstance(interval, int) or not _LEAST_MS <= interval <= _MOST_MS:
         raise wrong("interval_ms", f"must be {_LEAST_MS} to {_MOST_MS}")

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from collectors.host.context import HostCollector, HostContext
+from collectors.host.context import HostCollector, HostContext, refuse_unknown
 from collectors.host.inventory import Inventory, RdmaDevice, RdmaPort
 from collectors.host.kernel_file import (
     Unreadable,
@@ -39,7 +39,6 @@ from collectors.model.dcqcn import (
     FirmwareKnob,
     parameters_of_firmware,
 )
-from collectors.model.errors import ConfigInvalid
 from collectors.model.facts import Applies, Facts, Setting, Value
 from collectors.model.reading import Clock, GapLog, Pass
 
@@ -92,9 +91,7 @@ class CongestionControlCollector:
         """Take the option mstconfig_folder. Raises ConfigInvalid for another."""
         self._context = context
         self._inventory = Inventory.of(context)
-        unknown = set(context.options) - {"mstconfig_folder"}
-        if unknown:
-            raise ConfigInvalid(self.name, f"option {min(unknown)!r}", "only mstconfig_folder")
+        refuse_unknown(self.name, context.options, "mstconfig_folder")
         self._mstconfig = str(context.options.get("mstconfig_folder", ""))
 
     def read(self, clock: Clock) -> Pass:

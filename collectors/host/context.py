@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from collectors.model.errors import ConfigInvalid
 from collectors.model.reading import Collector
 
 if TYPE_CHECKING:
@@ -86,6 +87,14 @@ class HostContext:
         if not self.include:
             return True
         return any(re.fullmatch(pattern, name) for pattern in self.include for name in names)
+
+
+def refuse_unknown(collector: str, options: Mapping[str, object], *known: str) -> None:
+    """Raise ConfigInvalid for an option that a collector does not have."""
+    unknown = set(options) - set(known)
+    if unknown:
+        why = f"not among {', '.join(known)}"
+        raise ConfigInvalid(collector, f"option {min(unknown)!r}", why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collectors.codec.netlink import NETLINK_ROUTE, parse_replies
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
-from collectors.host.inventory import Inventory
-from collectors.host.kernel_file import folder, read_optional, target
+from collectors.host.inventory import Inventory, incarnation_of
+from collectors.host.kernel_file import folder, target
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Netdev, Slot
 from collectors.model.errors import FabricError, NotSupported
@@ -125,7 +125,7 @@ class DcbCollector:
                 driver = target(f"{path}/device/driver")
                 driver = ETHERNET_DRIVERS.get(driver, driver)
                 settings += settings_of(netdev, dcb, driver)
-                incarnation = f"{self._context.boot_id}:{read_optional(f'{path}/ifindex')}"
+                incarnation = incarnation_of(self._context, name)
                 readings += _frames(netdev, dcb, driver, clock, incarnation)
         return Pass(tuple(readings), gaps.gaps(), Facts(tuple(settings)))
 

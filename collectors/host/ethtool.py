@@ -14,8 +14,8 @@ from typing import Final
 
 from collectors.host.backoff import Backoff
 from collectors.host.context import Ethtool, HostCollector, HostContext
-from collectors.host.inventory import Inventory
-from collectors.host.kernel_file import exists, folder, read_optional
+from collectors.host.inventory import Inventory, incarnation_of
+from collectors.host.kernel_file import exists, folder
 from collectors.host.worker import OneAtATime
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Entity, Netdev, Slot
@@ -100,7 +100,7 @@ class EthtoolCollector:
         readings: list[Reading] = []
         for name, netdev in netdevs.items():
             path = folder(self._context.sysfs, "class", "net", name)
-            incarnation = f"{self._context.boot_id}:{read_optional(f'{path}/ifindex')}"
+            incarnation = incarnation_of(self._context, name)
             when = clock()
             for entity, values in self._values(path, netdev, when, gaps).items():
                 readings.append(Reading(entity, values, when, incarnation))

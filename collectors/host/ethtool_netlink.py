@@ -18,8 +18,8 @@ from collectors.codec.netlink import NETLINK_GENERIC, Message, parse_replies
 from collectors.host.backoff import Backoff
 from collectors.host.context import HostCollector, HostContext, NetlinkSocket
 from collectors.host.ethtool import ETHERNET_DRIVERS
-from collectors.host.inventory import Inventory
-from collectors.host.kernel_file import exists, folder, read_optional, target
+from collectors.host.inventory import Inventory, incarnation_of
+from collectors.host.kernel_file import exists, folder, target
 from collectors.host.worker import OneAtATime
 from collectors.model.catalogue.registry import columns
 from collectors.model.entities import Entity, Netdev, Slot
@@ -70,7 +70,7 @@ class EthtoolNetlinkCollector:
             own = columns("ethtool", ETHERNET_DRIVERS.get(driver, driver))
             known = columns("ethtool_nl")
             taken = {column.metric for column in own.values()}
-            incarnation = f"{self._context.boot_id}:{read_optional(f'{path}/ifindex')}"
+            incarnation = incarnation_of(self._context, name)
             by_entity: dict[Entity, dict[Column, int | float]] = {}
             for key, entity, value in values:
                 column = known.get(key)

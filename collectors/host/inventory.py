@@ -92,6 +92,12 @@ class _Look:
             gaps.add(gap.subject, gap.what, gap.reason, gap.detail)
 
 
+def incarnation_of(context: HostContext, netdev: str) -> str:
+    """Return what changes when an interface is made anew: the boot and its ifindex."""
+    index = read_optional(folder(context.sysfs, "class", "net", netdev, "ifindex"))
+    return f"{context.boot_id}:{index}"
+
+
 def netdev_names(devices: tuple[RdmaDevice, ...]) -> dict[str, str]:
     """Return interface -> RDMA device, for the ports that have one."""
     return {port.netdev: device.name for device in devices for port in device.ports if port.netdev}

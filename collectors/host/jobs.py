@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from collectors.host.kernel_file import Unreadable, read_bytes, read_optional, read_text
+from collectors.host.kernel_file import read_bytes, read_optional
 
 VARIABLES: Final = frozenset(
     """
@@ -70,13 +70,3 @@ def read_process(procfs: str, pid: int) -> tuple[str, str]:
 def read_environment(procfs: str, pid: int) -> tuple[str, ...]:
     """Return the variables of a process. Raises Unreadable: EACCES without root."""
     return parse_environment(read_bytes(f"{procfs}/{pid}/environ"))
-
-
-def read_start(procfs: str, pid: int) -> str:
-    """Return the start time of a process in ticks, to tell a reused number; '' if it is gone."""
-    try:
-        text = read_text(f"{procfs}/{pid}/stat")
-    except Unreadable:
-        return ""
-    fields = text.rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else ""

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from collectors.codec.lldp import LldpNeighbour, parse_frame
-from collectors.host.context import FrameSocket, HostCollector, HostContext
+from collectors.host.context import FrameSocket, HostCollector, HostContext, refuse_unknown
 from collectors.host.inventory import Inventory
 from collectors.host.kernel_file import Unreadable, read_text
 from collectors.model.entities import Host, Interface, Netdev, Switch
-from collectors.model.errors import ConfigInvalid, Denied, FabricError, Malformed, NotSupported
+from collectors.model.errors import Denied, FabricError, Malformed, NotSupported
 from collectors.model.facts import Facts, Neighbour, Setting
 from collectors.model.reading import Clock, GapLog, Pass
 
@@ -84,9 +84,7 @@ class LldpCollector:
         self._inventory = Inventory.of(context)
         self._sockets: dict[str, FrameSocket] = {}
         self._heard: dict[str, tuple[LldpNeighbour, int]] = {}
-        unknown = set(context.options) - {"lldpd_json"}
-        if unknown:
-            raise ConfigInvalid(self.name, f"option {min(unknown)!r}", "only lldpd_json")
+        refuse_unknown(self.name, context.options, "lldpd_json")
         self._lldpd = str(context.options.get("lldpd_json", ""))
 
     def read(self, clock: Clock) -> Pass:

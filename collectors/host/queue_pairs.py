@@ -16,7 +16,7 @@ from msgspec import structs
 from collectors.codec import rdma_netlink as codec
 from collectors.codec.netlink import NETLINK_RDMA, Message, parse_messages, parse_replies
 from collectors.host.backoff import Backoff
-from collectors.host.context import HostCollector, HostContext, NetlinkSocket
+from collectors.host.context import HostCollector, HostContext, NetlinkSocket, refuse_unknown
 from collectors.host.inventory import Inventory, RdmaDevice
 from collectors.host.jobs import read_environment, read_process
 from collectors.host.kernel_file import Unreadable
@@ -77,10 +77,7 @@ class QueuePairCollector:
         self._inventory = Inventory.of(context)
         self._backoff = Backoff(tries=1)
         options = context.options
-        unknown = set(options) - {"max_bytes", "max_seconds", "environment"}
-        if unknown:
-            known = "max_bytes, max_seconds, environment"
-            raise ConfigInvalid(self.name, f"option {min(unknown)!r}", f"not among {known}")
+        refuse_unknown(self.name, options, "max_bytes", "max_seconds", "environment")
         self._max_bytes = int(_number(options, "max_bytes", _MAX_BYTES))
         self._max_seconds = _number(options, "max_seconds", _MAX_SECONDS)
         self._environment = options.get("environment", False) is True

@@ -10,7 +10,7 @@ from simlab.ib.fake import FULL_CAPABILITY, Agent
 from tests.collectors.infiniband.ib_fabric import end, fabric, named
 
 
-def swept(subnet_options=None, groups=(), **agent):
+def swept(groups=(), **agent):
     topology, subnet, transactor = fabric(agent=Agent(**agent))
     sweep = CounterSweep(transactor, groups)
     return topology, subnet, transactor, sweep, sweep.sweep(topology)
