@@ -105,9 +105,10 @@ class SizeDistribution:
     probability: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        pairs = list(zip(self.bytes_, self.probability, strict=True))
-        rising = all(a <= b for a, b in pairwise(pairs)) and all(0 <= p <= 1 for _, p in pairs)
-        if len(pairs) < 2 or not rising or self.probability[-1] != 1.0:
+        count, shares = len(self.bytes_), self.probability
+        rising = all(a <= b for column in (self.bytes_, shares) for a, b in pairwise(column))
+        few = count < 2 or len(shares) != count
+        if few or not rising or shares[0] < 0 or shares[-1] != 1.0:
             raise ConfigInvalid("sizes", "distribution", "needs rising points that end at 1")
         if self.bytes_[0] < 0 or not 0 < self.mean_bytes <= MOST:
             raise ConfigInvalid(

@@ -9,6 +9,7 @@ import pytest
 
 from collectors.model.errors import ConfigInvalid
 from collectors.model.roce import source_port
+from simlab.packet import collectives
 from simlab.packet import layout as at
 from simlab.packet.collectives import Collective, Kind, QpMode, collective
 from simlab.packet.results import iteration_times, message_rows, port_table, qp_table, summary
@@ -270,6 +271,28 @@ def test_the_time_inside_a_host_is_before_and_between_the_iterations():
 def test_a_collective_of_nothing_is_refused(wrong):
     with pytest.raises(ConfigInvalid):
         messages_of(**{"kind": Kind.ALL_REDUCE, "size_bytes": 10, **wrong})
+
+
+def test_times_end_at_17_s_and_nvlink_at_a_petabit():
+    for name, most, above in (
+        ("compute_s", 17.0, 17.5), ("reduce_s", 17.0, 17.5), ("nvlink_bps", 1e15, 1e15 + 0.5),
+    ):  # fmt: skip
+        what = {"kind": Kind.ALL_REDUCE, "size_bytes": 10}
+        assert messages_of(**what, **{name: most})
+        with pytest.raises(ConfigInvalid, match=name):
+            messages_of(**what, **{name: above})
+
+
+@pytest.mark.parametrize(
+    ("kind", "pairs"),
+    [(Kind.ALL_REDUCE, 12), (Kind.ALL_TO_ALL, 24), (Kind.TREE_ALL_REDUCE, 24)],
+)
+def test_queue_pairs_are_counted_before_they_are_made(kind, pairs, monkeypatch):
+    """Of 3 ranks with 2 channels of 2 QPs: one neighbour each, two, or up and down."""
+    seen = []
+    monkeypatch.setattr(collectives, "check_counts", lambda name, **counts: seen.append(counts))
+    messages_of(kind=kind, size_bytes=900, channels=2, qps=2, iterations=3)
+    assert seen == [{"pairs": pairs, "messages": 3 * pairs}]
 
 
 def test_the_least_collectives_are_made():

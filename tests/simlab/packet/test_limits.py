@@ -17,8 +17,15 @@ from simlab.packet.parameters import (
     SwitchModel,
     Transport,
 )
-from simlab.packet.topology import Cable, Topology, star
-from simlab.packet.traffic import Connection, Message, Traffic
+from simlab.packet.topology import (
+    Cable,
+    Topology,
+    fat_tree,
+    leaf_spine,
+    rail_optimised,
+    star,
+)
+from simlab.packet.traffic import Connection, Message, Traffic, check_counts
 
 SMALL = Transport(payload_bytes=1, header_bytes=0)
 LARGEST = 2**16 - 1  # bytes of a frame, in 16 bits
@@ -69,6 +76,56 @@ def test_times_end_where_the_clock_of_a_run_ends():
     assert outside(HostModel(), "drain_bps", 0.0, 0.9, 1.0, 2e15) == [0.9, 2e15]
     assert refused(check_traffic, star(2), one(start_s=17.1))
     assert not refused(check_traffic, star(2), one(start_s=17.0))
+
+
+@pytest.mark.parametrize(
+    ("record", "name", "most", "above"),
+    [
+        (SMALL, "window_packets", 2**23, 2**23 + 1),  # half of the packet sequence numbers
+        (SMALL, "ack_every", 10**15, 10**15 + 1),
+        (SMALL, "rto_s", 17.0, 17.5),
+        (SwitchModel(), "alpha", 1e4, 1e4 + 0.5),
+        (SwitchModel(), "lossy_alpha", 1e4, 1e4 + 0.5),
+        (SwitchModel(), "egress_alpha", 1e4, 1e4 + 0.5),
+        (SwitchModel(), "headroom_delays", 1e6, 1e6 + 0.5),
+        (SwitchModel(), "headroom_packets", 1e6, 1e6 + 0.5),
+        (SwitchModel(), "queue_limit_bytes", 10**15, 10**15 + 1),
+        (SwitchModel(), "weights", {3: 4096}, {3: 4097}),
+        (HostModel(), "drain_bps", 1e15, 1e15 + 0.5),
+        (HostModel(), "slow", {0: 1.0}, {0: 0.5}),
+    ],
+)
+def test_a_number_is_taken_up_to_its_most(record, name, most, above):
+    assert outside(record, name, most, above) == [above]
+
+
+def test_rates_delays_and_seeds_have_bounds_of_their_own():
+    for cable, wrong in (
+        (Cable(0, 1, 1e5, 0.0), False), (Cable(0, 1, 1e5 - 0.5, 0.0), True),
+        (Cable(0, 1, 1e9, 1.0), False), (Cable(0, 1, 1e9, 1.5), True),
+    ):  # fmt: skip
+        assert refused(check_topology, Topology(2, (1,), (cable,))) == wrong
+    for seed, wrong in ((2**32 - 1, False), (2**32, True)):
+        hashing = replace(NS3_HASH, seed=seed)
+        assert refused(check_model, Model(balancing=Balancing(hash=hashing))) == wrong
+    assert not refused(check_model, Model(balancing=Balancing(weights={0: 0})))
+
+
+def test_what_is_more_than_there_are_numbers_for_is_refused_before_it_is_made():
+    """Three events a directed port, two a queue pair, of 2**18 - 1; 4 million messages."""
+    pairs, cables = (2**18 - 1) // 2, (2**18 - 1) // 6
+    check_counts("some", pairs=pairs, messages=4_000_000)
+    for more in ({"pairs": pairs + 1, "messages": 0}, {"pairs": 0, "messages": 4_000_001}):
+        assert refused(lambda more=more: check_counts("some", **more))
+    assert len(star(cables).cables) == cables == 43_690
+    for made, larger in (
+        (lambda: leaf_spine(10, 2184, 1, parallel=2), lambda: leaf_spine(10, 2184, 2, parallel=2)),
+        (lambda: fat_tree(2, hosts_per_leaf=21_843), lambda: fat_tree(2, hosts_per_leaf=21_844)),
+        (lambda: rail_optimised(1, 10, 4368), lambda: rail_optimised(1, 10, 4369)),
+    ):
+        assert len(made().cables) == cables
+        assert refused(larger)
+    assert refused(star, cables + 1)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,11 @@ def test_a_step_of_a_distribution_is_a_size_by_itself():
         ((100, 50), (0.0, 1.0)),
         ((100, 200), (0.6, 0.5)),
         ((100, 200, 300), (0.0, 1.0, 0.9)),
+        ((100, 200, 300), (0.5, 0.4, 1.0)),
+        ((100, 300, 200), (0.5, 0.5, 1.0)),
+        ((100, 200, 300), (0.0, 1.0)),
+        ((1, 2), (-0.1, 1.0)),
+        ((), ()),
         ((100, 200), (0.0, 0.99)),
         ((100, 200), (0.0, 1.01)),
     ],
@@ -66,6 +71,34 @@ def test_a_step_of_a_distribution_is_a_size_by_itself():
 def test_a_distribution_rises_to_one_in_two_points_at_least(sizes, shares):
     with pytest.raises(ConfigInvalid, match="rising points that end at 1"):
         SizeDistribution(sizes, shares)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shares", "wrong"),
+    [
+        ((0, 2), (0.0, 1.0), False),
+        ((-1, 2), (0.0, 1.0), True),
+        ((0, 0), (0.0, 1.0), True),
+        ((1e15, 1e15), (0.0, 1.0), False),
+        ((1e15, 1e15 + 1), (0.0, 1.0), True),
+    ],
+)
+def test_a_mean_size_is_above_0_and_fits_the_engine(sizes, shares, wrong):
+    if wrong:
+        with pytest.raises(ConfigInvalid, match="mean above 0"):
+            SizeDistribution(sizes, shares)
+    else:
+        assert SizeDistribution(sizes, shares).mean_bytes > 0
+
+
+def test_the_least_flows_are_made_and_none_of_nothing():
+    assert incast([0], 1, 1, qps=1).messages[0].size_bytes == 1
+    for wrong in ({"size_bytes": 0}, {"qps": 0}):
+        asked = {"size_bytes": 1, "qps": 1, **wrong}
+        with pytest.raises(ConfigInvalid, match="is not at least 1"):
+            incast([0], 1, **asked)
+        with pytest.raises(ConfigInvalid, match="is not at least 1"):
+            permutation((0, 1), shift=1, **asked)
 
 
 def test_poisson_flows_load_every_senders_link_as_asked():
