@@ -138,14 +138,6 @@ class Metric:
             source.number or self.number,
         )
 
-    def columns(self, via: Via, driver: str = "*") -> dict[str, Column]:
-        """Return key -> column of the sources of one kind that this driver has."""
-        return {
-            source.key: self.column(source)
-            for source in self.sources
-            if source.via == via and source.driver in ("*", driver)
-        }
-
 
 def counter(
     name: str,
