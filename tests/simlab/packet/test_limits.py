@@ -152,6 +152,7 @@ def test_settings_for_places_that_there_are_are_taken():
         balancing=Balancing(switches={2: NS3_HASH}, weights={0: 2}, tiers={1: NS3_HASH}),
     )  # fmt: skip
     check_places(star(2), there)
+    check_places(replace(star(2), tier=()), there)  # where none is said, a switch is of tier 1
 
 
 def test_a_hash_is_over_different_fields_and_at_least_one():
