@@ -40,14 +40,22 @@ def refused(what: What, **values: float) -> bool:
     [
         (What.RATE, (1e5, 1e15), (99_999.0, 0.0, -1.0, 2e15, math.inf)),
         (What.ERROR_RATE, (0.0, 1.0), (-0.01, 1.01, math.inf)),
-        (What.DRAIN, (0.0, 1.0, 1e12), (-1.0, 0.9, 2e15, math.inf)),
-        (What.LINK_DOWN, (-1.0, 0.0, 17.0), (17.1, math.nan, math.inf)),
+        (What.DRAIN, (0.0, 1.0, 1e15), (-1.0, 0.9, 2e15, math.inf)),
+        (What.LINK_DOWN, (-1.0, 0.0, 17.0), (17.1, math.nan, math.inf, -math.inf)),
         (What.PAUSE_STORM, (0.0, 1.0), (0.5, 2.0, math.nan)),
     ],
 )
 def test_a_value_is_a_rate_or_a_probability(what, taken, not_taken):
     assert not any(refused(what, value=value) for value in taken)
     assert all(refused(what, value=value) for value in not_taken)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [(What.RATE, r"100000 to 1e\+15"), (What.DRAIN, r"not 1 to 1e\+15")]
+)
+def test_a_rate_that_is_none_is_told_with_its_bounds(what, told):
+    with pytest.raises(ConfigInvalid, match=told):
+        check(Intervention(at_s=0.0, what=what, cable=0, value=2e15))
 
 
 def test_a_time_is_finite_and_a_priority_one_of_eight():
