@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from collectors.model.errors import ConfigInvalid
-from collectors.model.roce import source_port
 from simlab.packet.limits import LONGEST_S, MOST
 from simlab.packet.traffic import DATA_PRIORITY, Connection, Message, Traffic, check_counts
-from simlab.packet.workloads import FIRST_QPN
+from simlab.packet.workloads import QueuePairs
 
 
 class Kind(Enum):
@@ -70,26 +70,17 @@ class Collective:
 
 
 class _Builder:
-    """Numbers QPs and collects connections and messages."""
+    """Collects connections and messages."""
 
     def __init__(self, what: Collective) -> None:
         self.what = what
         self.connections: list[Connection] = []
         self.messages: list[Message] = []
-        self._next_qpn: dict[int, int] = {}
+        self._pairs = QueuePairs()
         self._last: dict[tuple[int, int], list[int]] = {}  # (iteration, rank) -> arrivals there
 
     def connect(self, src: int, dst: int) -> int:
-        pair = []
-        for node in (src, dst):
-            self._next_qpn[node] = self._next_qpn.get(node, FIRST_QPN) + 1
-            pair.append(self._next_qpn[node] - 1)
-        self.connections.append(
-            Connection(
-                src=src, dst=dst, sport=source_port(pair[0], pair[1]), src_qp=pair[0],
-                dst_qp=pair[1], priority=self.what.priority,
-            )
-        )  # fmt: skip
+        self.connections.append(self._pairs.connect(src, dst, self.what.priority))
         return len(self.connections) - 1
 
     def send(self, connection: int, iteration: int, message: Message) -> int:
@@ -140,6 +131,15 @@ def collective(what: Collective) -> Traffic:
     return build.traffic()
 
 
+class _Share(NamedTuple):
+    """What one QP of a ring connection sends; after: the upstream QPs that it waits for."""
+
+    size_bytes: int
+    repeat: int
+    free: int
+    after: tuple[int, ...]
+
+
 def _parts(total: int, parts: int) -> list[int]:
     """Cut `total` bytes into whole parts of at least one byte."""
     return [max(1, total * (i + 1) // parts - total * i // parts) for i in range(parts)]
@@ -148,41 +148,45 @@ def _parts(total: int, parts: int) -> list[int]:
 def _ring(build: _Builder, ranks: Sequence[int], steps: int, step_bytes: int) -> None:
     what = build.what
     count = len(ranks)
-    qps = {
-        (channel, rank): [
-            build.connect(ranks[rank], ranks[(rank + 1) % count]) for _ in range(what.qps)
+    by_channel = [
+        [
+            [build.connect(ranks[rank], ranks[(rank + 1) % count]) for _ in range(what.qps)]
+            for rank in range(count)
         ]
-        for channel in range(what.channels)
-        for rank in range(count)
-    }
+        for _ in range(what.channels)
+    ]
     for iteration in range(what.iterations):
-        for channel, size in enumerate(_parts(step_bytes, what.channels)):
-            first = len(build.messages)
-            plan = _qp_plan(what, steps, size)
-            for rank in range(count):
-                upstream = first + (rank - 1) % count * len(plan)
-                for (part, repeat, free, after), qp in zip(plan, qps[channel, rank], strict=False):
-                    waits = tuple(upstream + other for other in after)
-                    message = Message(
-                        connection=qp, size_bytes=part, repeat=repeat, free=free, after=waits
-                    )
-                    build.send(qp, iteration, message)
+        for size, qps in zip(_parts(step_bytes, what.channels), by_channel, strict=True):
+            _turn(build, iteration, _qp_plan(what, steps, size), qps)
 
 
-def _qp_plan(
-    what: Collective, steps: int, size: int
-) -> list[tuple[int, int, int, tuple[int, ...]]]:
-    """Return (bytes, repeats, free, upstream QPs waited for) of every QP of a ring connection.
+def _turn(
+    build: _Builder, iteration: int, plan: Sequence[_Share], qps: Sequence[Sequence[int]]
+) -> None:
+    """Send data once around a ring; qps: by rank, the connections to the next one."""
+    first = len(build.messages)
+    for rank, own in enumerate(qps):
+        upstream = first + (rank - 1) % len(qps) * len(plan)
+        for share, qp in zip(plan, own, strict=False):
+            message = Message(
+                connection=qp, size_bytes=share.size_bytes, repeat=share.repeat, free=share.free,
+                after=tuple(upstream + other for other in share.after),
+            )  # fmt: skip
+            build.send(qp, iteration, message)
+
+
+def _qp_plan(what: Collective, steps: int, size: int) -> list[_Share]:
+    """Return what every QP of a ring connection sends.
 
     Split: all parts of a step must be here before the next. Round robin: step s goes over QP
     s mod q after step s-1 came over the one before.
     """
     if what.mode is QpMode.SPLIT:
         everything = tuple(range(what.qps))
-        return [(part, steps, 1, everything) for part in _parts(size, what.qps)]
+        return [_Share(part, steps, 1, everything) for part in _parts(size, what.qps)]
     used = min(what.qps, steps)
     return [
-        (size, (steps - qp + used - 1) // used, int(qp == 0), ((qp - 1) % used,))
+        _Share(size, (steps - qp + used - 1) // used, int(qp == 0), ((qp - 1) % used,))
         for qp in range(used)
     ]
 

@@ -30,30 +30,43 @@ class Flow:
     dport: int = UDP_PORT
 
 
+class QueuePairs:
+    """Makes connections; the numbers of their queue pairs count up on each host."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def _take(self, host: int) -> int:
+        number = self._next.get(host, FIRST_QPN)
+        self._next[host] = number + 1
+        return number
+
+    def connect(
+        self, src: int, dst: int, priority: int, *, sport: int | None = None, dport: int = UDP_PORT
+    ) -> Connection:
+        """Return a new connection; a missing UDP source port is the kernel's for the two QPNs."""
+        src_qp, dst_qp = self._take(src), self._take(dst)
+        return Connection(
+            src=src, dst=dst, dport=dport, priority=priority, src_qp=src_qp, dst_qp=dst_qp,
+            sport=source_port(src_qp, dst_qp) if sport is None else sport,
+        )  # fmt: skip
+
+
 def traffic_of_flows(flows: Sequence[Flow], *, name: str = "flows", reuse: bool = True) -> Traffic:
     """Return traffic in which every flow has its own QP, in start order.
 
-    QP numbers count up per host; a missing UDP source port is the kernel's for the two QPNs.
     With `reuse` QP slots are shared in time, without it every QP keeps its own counters.
     """
-    used: dict[int, int] = {}
-    connections: list[Connection] = []
-    messages: list[Message] = []
-    for flow in sorted(flows, key=lambda one: one.start_s):
-        pair = []
-        for host in (flow.src, flow.dst):
-            used[host] = used.get(host, 0) + 1
-            pair.append(FIRST_QPN + used[host] - 1)
-        sport = source_port(pair[0], pair[1]) if flow.sport is None else flow.sport
-        messages.append(
-            Message(connection=len(connections), size_bytes=flow.size_bytes, start_s=flow.start_s)
-        )
-        connections.append(
-            Connection(
-                src=flow.src, dst=flow.dst, sport=sport, dport=flow.dport,
-                priority=flow.priority, src_qp=pair[0], dst_qp=pair[1],
-            )
-        )  # fmt: skip
+    pairs = QueuePairs()
+    ordered = sorted(flows, key=lambda one: one.start_s)
+    connections = (
+        pairs.connect(one.src, one.dst, one.priority, sport=one.sport, dport=one.dport)
+        for one in ordered
+    )
+    messages = (
+        Message(connection=number, size_bytes=one.size_bytes, start_s=one.start_s)
+        for number, one in enumerate(ordered)
+    )
     return Traffic(tuple(connections), tuple(messages), flows=reuse, name=name)
 
 
