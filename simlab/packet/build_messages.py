@@ -9,7 +9,7 @@ from simlab.packet import layout as at
 from simlab.packet.parameters import Model, Spread
 from simlab.packet.picoseconds import ps
 from simlab.packet.topology import Topology
-from simlab.packet.traffic import Traffic
+from simlab.packet.traffic import Message, Traffic
 
 if TYPE_CHECKING:
     from simlab.packet.build import State
@@ -94,25 +94,34 @@ def fill_messages(
             s[row + at.MSG_QP] = state.qps + message.connection * at.QP_WORDS
         if message.free > 0 and not message.gates:
             planned.append((ps(message.start_s), index, row))
-        short = row + at.MSG_SHORT_LISTS
-        for word, others in (
-            (at.MSG_PREDS, message.after),
-            (at.MSG_SUCCS, successors[index]),
-            (at.MSG_GATES, message.gates),
-        ):
-            if not others:
-                continue
-            place = list_at
-            if _short(others) and word != at.MSG_GATES:
-                place = short
-                short += 2
-            else:
-                list_at += 1 + len(others)
-            s[row + word] = place
-            s[place] = len(others)
-            for offset, other in enumerate(others, start=1):
-                s[place + offset] = state.messages + other * at.MSG_WORDS
+        list_at = _fill_lists(state, row, message, successors[index], list_at)
     for time, _, row in sorted(planned):
         s[start_at] = time
         s[start_at + 1] = row
         start_at += 2
+
+
+def _fill_lists(
+    state: State, row: int, message: Message, successors: Sequence[int], list_at: int
+) -> int:
+    """Write what a message waits for and what waits for it; return where the next list goes."""
+    s = state.s
+    short = row + at.MSG_SHORT_LISTS
+    for word, others in (
+        (at.MSG_PREDS, message.after),
+        (at.MSG_SUCCS, successors),
+        (at.MSG_GATES, message.gates),
+    ):
+        if not others:
+            continue
+        place = list_at
+        if _short(others) and word != at.MSG_GATES:
+            place = short
+            short += 2
+        else:
+            list_at += 1 + len(others)
+        s[row + word] = place
+        s[place] = len(others)
+        for offset, other in enumerate(others, start=1):
+            s[place + offset] = state.messages + other * at.MSG_WORDS
+    return list_at

@@ -14,6 +14,7 @@ from simlab.packet.build_ports import drain_ps, rate_words
 from simlab.packet.events import plan
 from simlab.packet.layout import NEVER
 from simlab.packet.limits import DRAIN, LONGEST_S, RATE
+from simlab.packet.pause import resume
 from simlab.packet.routing import build_routes
 from simlab.packet.simulation import Progress, Simulation
 
@@ -110,7 +111,7 @@ def _host(sim: Simulation, event: Intervention) -> None:
     group = row + at.PORT_GROUPS + event.priority * at.GROUP_WORDS
     if not event.value:  # the next refresh does not come, and what was sent is taken back
         sim.poke(group + at.GROUP_REFRESH, NEVER)
-        sim.xon(group)
+        sim.call(resume, group)
     else:
         entity = sim.word(row + at.PORT_ENTITIES) >> 2 * at.ENTITY_BITS
         sim.call(plan, entity, sim.word(at.NOW))

@@ -137,16 +137,15 @@ def _odd(topology: Topology, heads: list[int]) -> set[int]:
             near[b].add(a)
     odd: dict[int, bool] = {}
     for start in sorted(near):
-        waiting = [start] if start not in odd else []
+        waiting = [] if start in odd else [start]
         odd.setdefault(start, False)
         while waiting:
             head = waiting.pop()
-            for other in near[head]:
-                if other not in odd:
-                    odd[other] = not odd[head]
-                    waiting.append(other)
-                elif odd[other] == odd[head]:
-                    return set()
+            fresh = [other for other in near[head] if other not in odd]
+            odd |= dict.fromkeys(fresh, not odd[head])
+            waiting += fresh
+    if any(odd[head] == odd[other] for head, others in near.items() for other in others):
+        return set()
     return {head for head, is_odd in odd.items() if is_odd}
 
 

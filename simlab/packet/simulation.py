@@ -19,7 +19,6 @@ from simlab.packet.events import plan
 from simlab.packet.jit import INTERPRETED, numba
 from simlab.packet.limits import LONGEST_S
 from simlab.packet.parameters import Model
-from simlab.packet.pause import resume
 from simlab.packet.picoseconds import PS_PER_S, ps
 from simlab.packet.slots import open_all
 from simlab.packet.topology import Topology
@@ -127,10 +126,6 @@ class Simulation:
     def call(self, function: Callable[..., object], *arguments: int) -> object:
         """Call an engine function on the state (interventions)."""
         return function(self._s, *arguments)
-
-    def xon(self, group: int) -> None:
-        """Send a resume frame for a priority group (interventions)."""
-        resume(self._s, group)
 
     def watch(self, queues: Sequence[tuple[int, int]], period_s: float, until_s: float) -> None:
         """Sample the bytes of (directed port, priority) queues every `period_s` from now on.
