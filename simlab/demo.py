@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simlab.loopback import free_port
 from simlab.rxe.agents import scrape, start_agents, stop_agents, wait_for_agents
 from simlab.rxe.applier import changes
 from simlab.rxe.lab import Lab, RunReport
@@ -59,7 +59,7 @@ class Tuner:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        self.address = f"127.0.0.1:{_free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -236,12 +236,6 @@ def show(compared: Sequence[Outcome]) -> None:
 def say(text: str) -> None:
     """Print one line of progress."""
     print(f"[demo] {text}", file=sys.stderr, flush=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> int:

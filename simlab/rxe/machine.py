@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from simlab.loopback import free_port, free_ports
 from simlab.rxe.kernel import KernelError, LabKernel, fetch_kernel
 
 HERE = Path(__file__).resolve().parent
@@ -169,7 +170,7 @@ def start(
 
 
 def _start_on_host(folder: Path, token: str, ports: tuple[int, ...], cleanup: str) -> Machine:
-    (port,) = _free_ports(1)
+    port = free_port()
     (folder / "cleanup.sh").write_text(cleanup)
     argv = [PYTHON, "-E", "-s", str(HERE / "guestd.py"), "127.0.0.1", str(port)]
     argv += [str(folder / "token"), str(folder / "cleanup.sh")]
@@ -194,7 +195,7 @@ def _start_vm(
     kind: Literal["kvm", "tcg"] = "kvm" if kvm else "tcg"
     say(f"booting kernel {kernel.release} in QEMU ({'KVM' if kvm else 'emulated: no usable KVM'})")
     inner = (CONTROL_PORT, *ports, *((switch_port,) if switch_port else ()))
-    outer = dict(zip(inner, _free_ports(len(inner)), strict=True))
+    outer = dict(zip(inner, free_ports(len(inner)), strict=True))
     net = ["user", "id=lab"]
     for port, forward in outer.items():
         address = SWITCH_ADDRESS if port == switch_port else GUEST_ADDRESS
@@ -313,14 +314,6 @@ def kvm_works(kernel: LabKernel) -> bool:
         works = False
     memo.write_text(f"{boot_id} {'yes' if works else 'no'}\n")
     return works
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def _tool_path() -> str:

@@ -10,17 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simlab.loopback import free_port
+
 
 class DaemonFailed(Exception):
     """A daemon is not installed or did not come up; the text says which and how to get it."""
-
-
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """Return a port of the loopback that nobody uses at the moment."""
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _find(program: str, package: str) -> str:

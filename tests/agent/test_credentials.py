@@ -21,7 +21,7 @@ from agent.sources import jobs
 from agent.switches import TRANSPORTS, Switchboard
 from collectors.model.errors import FabricError
 from collectors.model.reading import Instant
-from simlab.switches.daemons import free_port
+from simlab.loopback import free_port
 
 from .test_switches import COMMUNITY, PASSWORD, lab
 

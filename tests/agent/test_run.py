@@ -15,15 +15,11 @@ import yaml
 
 from collectors.wire.pack import key_of
 from collectors.wire.segment import read_segment, segments
+from simlab.loopback import free_port
 from tests.agent.fake_tuner import Disk, FakeTuner, restarting
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = [sys.executable, "-c", "from agent.cli import app; app()"]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 class Agent:

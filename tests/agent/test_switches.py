@@ -14,7 +14,7 @@ from agent.config import parse_config
 from agent.once import read_once
 from agent.sources import jobs
 from collectors.model.reading import Instant
-from simlab.switches.daemons import free_port
+from simlab.loopback import free_port
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.snmp_agent import SnmpAgent

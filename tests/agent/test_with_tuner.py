@@ -9,7 +9,8 @@ import time
 
 from collectors.wire.pack import key_of
 from collectors.wire.recording import read_recording
-from tests.agent.test_run import ROOT, Agent, free_port
+from simlab.loopback import free_port
+from tests.agent.test_run import ROOT, Agent
 
 TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app()"]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}

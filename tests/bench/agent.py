@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +41,10 @@ from simlab.hosts.tree import (  # noqa: E402
     write_device,
     write_netdev,
 )
+from simlab.loopback import free_port  # noqa: E402
 from tests.agent.fake_tuner import FakeTuner  # noqa: E402
 from tests.bench.packet_parts.report import Report  # noqa: E402
+from tests.bench.processes import resident_bytes, scraped, used_cpu_s  # noqa: E402
 
 NICS = 8
 RUNS = 15
@@ -202,7 +203,7 @@ def daemon(report: Report, root: Path, seconds: float = 40.0) -> None:
     """Run the daemon at 1 Hz with uplink and scrapes, and read its use from /proc."""
     report.title(f"fabric-agent run, 1 Hz, {NICS} adapters, uplink, a scrape every 15 s")
     with FakeTuner() as tuner, tempfile.TemporaryDirectory(dir=root) as scratch:
-        port = 19836
+        port = free_port()
         config = {
             "agent": "gpu01",
             "interval": 1,
@@ -220,16 +221,17 @@ def daemon(report: Report, root: Path, seconds: float = 40.0) -> None:
         )
         try:
             time.sleep(10)  # start, inventory, first scrape
-            metrics(port)
-            (cpu, rss), began = usage(process.pid), time.monotonic()
+            scraped(port)
+            cpu, rss = used_cpu_s(process.pid), resident_bytes(process.pid)
+            began = time.monotonic()
             for _ in range(max(1, round(seconds / 15))):
                 time.sleep(15)
-                metrics(port)
+                scraped(port)
             passed = time.monotonic() - began
-            cpu_after, rss_after = usage(process.pid)
+            cpu_after, rss_after = used_cpu_s(process.pid), resident_bytes(process.pid)
             share = 100 * (cpu_after - cpu) / passed
             per_second = sum(
-                line.startswith(("node_infiniband_", "fabric_")) for line in metrics(port)
+                line.startswith(("node_infiniband_", "fabric_")) for line in scraped(port)
             )
         finally:
             process.terminate()
@@ -238,20 +240,6 @@ def daemon(report: Report, root: Path, seconds: float = 40.0) -> None:
         report.check("daemon: share of one core", share, 1.0, "<=", "%")
         report.check("daemon: resident memory", rss_after / 2**20, 80.0, "<=", "MiB")
         report.note(f"memory grew by {(rss_after - rss) / 2**10:.0f} KiB in {passed:.0f} s")
-
-
-def metrics(port: int) -> list[str]:
-    """Return the lines of a scrape."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
-        return answer.read().decode().splitlines()
-
-
-def usage(pid: int) -> tuple[float, int]:
-    """Return CPU seconds and resident bytes of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return cpu, resident * os.sysconf("SC_PAGE_SIZE")
 
 
 SECTIONS = {"collect": collect, "spool": spool, "scrape": scrape, "daemon": daemon}

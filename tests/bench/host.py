@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from pathlib import Path
 
 import yaml
@@ -34,8 +32,10 @@ from collectors.model.reading import Pass  # noqa: E402
 from simlab.hosts.motion import moved, rewrite  # noqa: E402
 from simlab.hosts.profile import FakeHost, build_host, write_host  # noqa: E402
 from simlab.hosts.server import FakeKernel, KernelServer  # noqa: E402
+from simlab.loopback import free_port  # noqa: E402
 from tests.bench.host_parts.fuzz import fuzz  # noqa: E402
 from tests.bench.packet_parts.report import Report  # noqa: E402
+from tests.bench.processes import resident_bytes, scraped, used_cpu_s  # noqa: E402
 
 NICS = 8
 NODE_EXPORTER = "prometheus-node-exporter"
@@ -92,36 +92,23 @@ def our_scrape(context: HostContext, names: tuple[str, ...]) -> tuple[float, int
     return statistics.median(cpu for cpu, _ in samples) / values, values
 
 
-def usage(pid: int) -> tuple[float, int, int]:
-    """Return CPU seconds, resident bytes and open descriptors of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    # A pass that is under way holds a file or two: the least of several looks is what stays.
-    files = []
+def open_files(pid: int) -> int:
+    """Return the open descriptors of a process.
+
+    A pass that is under way holds a file or two: the least of several looks is what stays.
+    """
+    looks = []
     for _ in range(20):
-        files.append(len(os.listdir(f"/proc/{pid}/fd")))
+        looks.append(len(os.listdir(f"/proc/{pid}/fd")))
         time.sleep(0.01)
-    return cpu, resident * os.sysconf("SC_PAGE_SIZE"), min(files)
-
-
-def free_port() -> int:
-    """Return a TCP port of the loopback that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
-
-
-def fetch(port: int) -> list[str]:
-    """Return the lines of a scrape."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
-        return answer.read().decode().splitlines()
+    return min(looks)
 
 
 def wait_for(port: int) -> None:
     """Wait until something answers."""
     for _ in range(200):
         try:
-            fetch(port)
+            scraped(port)
         except OSError:
             time.sleep(0.1)
         else:
@@ -138,10 +125,10 @@ def node_exporter_scrape(root: Path) -> tuple[float, int]:
     process = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
     try:
         wait_for(port)
-        before = usage(process.pid)[0]
+        before = used_cpu_s(process.pid)
         for _ in range(SCRAPES):
-            lines = fetch(port)
-        cpu = (usage(process.pid)[0] - before) / SCRAPES
+            lines = scraped(port)
+        cpu = (used_cpu_s(process.pid) - before) / SCRAPES
     finally:
         process.terminate()
         process.wait(10)
@@ -211,17 +198,20 @@ def daemon(report: Report, root: Path, host: FakeHost) -> None:
         stderr=(root / "log").open("wb"),
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    pid = process.pid
     try:
         wait_for(port)
         time.sleep(30)  # inventory, first facts, first slow passes
-        fetch(port)
-        (cpu, rss, files), began = usage(process.pid), time.monotonic()
+        scraped(port)
+        files, cpu, rss = open_files(pid), used_cpu_s(pid), resident_bytes(pid)
+        began = time.monotonic()
         points: list[tuple[float, int]] = [(0.0, rss)]
         while time.monotonic() - began < seconds_watched:
             time.sleep(15)
-            series = sum(line[0] != "#" for line in fetch(port))
-            cpu_now, rss_now, files_now = usage(process.pid)
+            series = sum(line[0] != "#" for line in scraped(port))
+            cpu_now, rss_now = used_cpu_s(pid), resident_bytes(pid)
             points.append((time.monotonic() - began, rss_now))
+            files_now = open_files(pid)
         passed = points[-1][0]
     finally:
         process.terminate()

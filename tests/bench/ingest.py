@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -32,13 +31,14 @@ import grpc
 from collectors.model.counters import delta
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.segment import segments
+from simlab.loopback import free_port
 from tests.bench.ingest_parts import labelled
 from tests.bench.ingest_parts.traffic import COLUMNS, COUNTERS, PORTS, VALUES, agent_items
+from tests.bench.processes import used_cpu_s
 from tuner.store.memory import MemoryStore
 from tuner.store.sources import fetch_status, open_window
 
 UPLOAD = "/fabric.wire.v1.Telemetry/Upload"
-TICKS = os.sysconf("SC_CLK_TCK")
 TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='tuner')"]
 CHECKS: list[dict[str, Any]] = []
 NOTES: list[str] = []
@@ -58,12 +58,6 @@ def check(
         {"name": name, "ours": ours, "reference": reference, "ratio": ratio, "op": op,
          "limit": limit, "unit": unit}
     )  # fmt: skip
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def in_streams(target: str, method: str, streams: list[list[bytes]], last: int) -> None:
@@ -149,9 +143,9 @@ def reference_ingest(agents: int, samples: int) -> tuple[float, float]:
         if process.stdout is None:
             raise RuntimeError("no pipe")
         target = f"127.0.0.1:{int(process.stdout.readline())}"
-        before = cpu_seconds(process.pid)
+        before = used_cpu_s(process.pid)
         in_streams(target, labelled.METHOD, streams, samples)
-        used = cpu_seconds(process.pid) - before
+        used = used_cpu_s(process.pid) - before
     finally:
         process.kill()
         process.wait()
@@ -181,13 +175,13 @@ def bench_ingest(folder: Path, agents: int, samples: int) -> None:
     """Parts 1, 2 and 4."""
     streams = uploads(agents, samples)
     values = agents * samples * VALUES
-    port = 19837
+    port = free_port()
     process = serving(folder, port)
     try:
-        before, began = cpu_seconds(process.pid), time.monotonic()
+        before, began = used_cpu_s(process.pid), time.monotonic()
         in_streams(f"127.0.0.1:{port}", UPLOAD, streams, samples)
         wall = time.monotonic() - began
-        used = (cpu_seconds(process.pid) - before) / values
+        used = (used_cpu_s(process.pid) - before) / values
         stored = sum(agent.values for agent in fetch_status(f"127.0.0.1:{port}").agents)
     finally:
         process.terminate()

@@ -22,11 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(path for path in sys.path if Path(path) != Path(__file__).parent)]
 
+from agent.schedule import read_clock  # noqa: E402
 from agent.switches import Switchboard  # noqa: E402
-from collectors.model.reading import Instant, Pass  # noqa: E402
+from collectors.model.reading import Pass  # noqa: E402
 from collectors.targets.fleet import Fleet, Member  # noqa: E402
-from simlab.switches.daemons import free_port  # noqa: E402
+from simlab.loopback import free_port  # noqa: E402
 from tests.bench.packet_parts.report import Report  # noqa: E402
+from tests.bench.processes import used_cpu_s  # noqa: E402
 
 TABLE = "1.3.6.1.4.1.9.9.813.1.2.1"
 RUNS = 7
@@ -40,10 +42,6 @@ pfc:
       [{{labelname: ifIndex, type: gauge}}, {{labelname: priority, type: gauge}}]}}
   - {{name: cpfcIfPriorityIndications, oid: {TABLE}.3, type: counter, help: rx, indexes: *both}}
 """
-
-
-def clock() -> Instant:
-    return Instant(time.time_ns(), time.monotonic_ns())
 
 
 @contextmanager
@@ -74,11 +72,11 @@ async def ours(board: Switchboard) -> tuple[float, float, int]:
     """Return wall and CPU seconds (medians) of a poll once names are known, and its values."""
     (target,) = board.inventory.targets
     poller = board.poller(target, "snmp", 60.0)
-    await poller.poll(clock)
+    await poller.poll(read_clock)
     walls, cpus, values = [], [], 0
     for _ in range(RUNS):
         began, spent = time.perf_counter(), time.process_time()
-        values = values_of(await poller.poll(clock))
+        values = values_of(await poller.poll(read_clock))
         walls.append(time.perf_counter() - began)
         cpus.append(time.process_time() - spent)
     return statistics.median(walls), statistics.median(cpus), values
@@ -111,10 +109,6 @@ def exporter(folder: Path, port: int) -> tuple[float, float, int]:
     )  # fmt: skip
     url = f"http://127.0.0.1:{listen}/snmp?module=pfc&target=127.0.0.1:{port}"
 
-    def cpu_s() -> float:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def scrape() -> bytes:
         with urllib.request.urlopen(url, timeout=60) as answer:
             body: bytes = answer.read()
@@ -127,13 +121,14 @@ def exporter(folder: Path, port: int) -> tuple[float, float, int]:
                 break
             except OSError:
                 time.sleep(0.1)
-        walls, before, many = [], cpu_s(), RUNS * 3  # ticks are 10 ms: many scrapes, one total
+        walls, before = [], used_cpu_s(process.pid)
+        many = RUNS * 3  # ticks are 10 ms: many scrapes, one total
         rows = 0
         for _ in range(many):
             began = time.perf_counter()
             rows = scrape().count(b"\ncpfcIf")
             walls.append(time.perf_counter() - began)
-        return statistics.median(walls), (cpu_s() - before) / many, rows
+        return statistics.median(walls), (used_cpu_s(process.pid) - before) / many, rows
     finally:
         process.terminate()
         process.wait(10)
@@ -181,11 +176,11 @@ def fleet(report: Report, count: int, interval_s: float) -> None:
             Member(board.poller(target, "snmp", 600.0)) for target in board.inventory.targets
         ]
         made = Fleet("snmp", members, wait_s=600.0)
-        made.read(clock)
+        made.read(read_clock)
         cpus, walls, result = [], [], Pass()
         for _ in range(3):
             began, spent = time.perf_counter(), time.process_time()
-            result = made.read(clock)
+            result = made.read(read_clock)
             cpus.append(time.process_time() - spent)
             walls.append(time.perf_counter() - began)
         made.close()

@@ -27,26 +27,20 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(path for path in sys.path if Path(path) != Path(__file__).parent)]
 
+from agent.schedule import read_clock  # noqa: E402
 from agent.switches import builders  # noqa: E402
+from collectors.model.catalogue import interface  # noqa: E402
 from collectors.model.entities import Interface, Slot  # noqa: E402
-from collectors.model.reading import Collector, Instant, Pass  # noqa: E402
+from collectors.model.reading import Collector, Pass  # noqa: E402
 from collectors.targets.fleet import Fleet  # noqa: E402
 from tests.bench.packet_parts.report import Report  # noqa: E402
+from tests.bench.processes import resident_bytes  # noqa: E402
 
 WELL, PORTS, INTERVAL_S = 15, 8, 5.0
 FAULTS = {1: "silent", 2: "silent", 3: "half_open", 4: "restart", 5: "huge"}
 HEALTHY = {f"well{number}" for number in range(1, WELL + 1)}
 FAULTY = {f"faulty{number}" for number in FAULTS}
 DEAD, RESTARTING = {"faulty1", "faulty2"}, "faulty4"
-
-
-def clock() -> Instant:
-    return Instant(time.time_ns(), time.monotonic_ns())
-
-
-def resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @dataclass
@@ -77,7 +71,7 @@ class Watch:
             fresh.add(name)
             self.incarnations.setdefault(name, set()).add(reading.incarnation)
             for column, value in reading.values.items():
-                if column.metric == "fabric_interface_tx_bytes_total":
+                if column.metric == interface.TX_BYTES.name:
                     key = (name, entity.name)
                     self.fell[name] += value < self._last.get(key, 0)
                     self._last[key] = value
@@ -99,7 +93,7 @@ def run(collector: Collector, watch: Watch, until: float) -> None:
     """Read every interval until the time is up."""
     due = time.monotonic()
     while time.monotonic() < until:
-        watch.take(collector.read(clock))
+        watch.take(collector.read(read_clock))
         due = max(due + INTERVAL_S, time.monotonic())
         time.sleep(max(0.0, min(due, until) - time.monotonic()))
 
@@ -123,7 +117,7 @@ class Machine:
         async def nothing() -> Pass:
             return Pass()
 
-        self.memory.append(resident_mb())
+        self.memory.append(resident_bytes(os.getpid()) / 2**20)
         for fleet in fleets:
             began = time.monotonic()
             fleet.run(nothing())

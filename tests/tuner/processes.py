@@ -18,6 +18,7 @@ import grpc
 from collectors.wire import telemetry_pb2 as pb
 from collectors.wire.pack import key_of
 from collectors.wire.telemetry_pb2_grpc import TelemetryStub
+from simlab.loopback import free_port
 
 TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='tuner')"]
 
@@ -25,13 +26,6 @@ TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='t
 def tuner(*args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run([*TUNER, *args], capture_output=True, text=True, timeout=timeout)
-
-
-def free_port() -> int:
-    """A port that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Serving:

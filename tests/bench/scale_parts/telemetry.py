@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from collectors.codec.mad_smp import LINK_UP, PORT_ACTIVE
 from collectors.model.catalogue import interface, rdma, rdma_errors
 from collectors.model.catalogue.registry import CATALOGUE, columns
 from collectors.model.entities import Entity, Switch, priority, queue
@@ -66,12 +67,12 @@ _SWITCH_QUEUE: Final = _gnmi(
 
 _BYTES: Final = LOAD * LINE_BPS / 8 * STEP_NS / 1e9
 _STATES: Final = {
-    rdma.STATE.name: 4,
-    rdma.PHYSICAL_STATE.name: 5,
+    rdma.STATE.name: PORT_ACTIVE,
+    rdma.PHYSICAL_STATE.name: LINK_UP,
     rdma.RATE.name: LINE_BPS // 8,
     interface.SPEED.name: LINE_BPS,
-    "fabric_interface_oper_state_id": 1,
-    "fabric_interface_carrier": 1,
+    interface.OPER_STATE.name: 1,
+    interface.CARRIER.name: 1,
 }
 
 

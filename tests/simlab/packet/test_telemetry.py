@@ -12,6 +12,7 @@ from collectors.model.facts import Facts
 from collectors.wire.facts import parse_facts
 from collectors.wire.pack import unpack_batch
 from collectors.wire.recording import read_recording
+from simlab.loopback import free_port
 from simlab.packet import layout as at
 from simlab.packet.config import plan_of
 from simlab.packet.fabric import run_fabric
@@ -23,7 +24,7 @@ from simlab.packet.telemetry_facts import fact_passes
 from simlab.packet.telemetry_snapshot import put
 from simlab.packet.topology import leaf_spine, star
 from simlab.packet.workloads import incast
-from tests.tuner.processes import Serving, free_port
+from tests.tuner.processes import Serving
 from tuner.store.sources import open_window
 
 SCENARIO = """

@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from deploy.grafana.boards import BOARDS, expressions, render
-from simlab.demo import _free_port, program
+from simlab.demo import program
+from simlab.loopback import free_ports
 from simlab.rxe.scenario import read_scenario
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +59,7 @@ def wait_until(answers, seconds):
 def prometheus(product, tmp_path_factory):
     folder = tmp_path_factory.mktemp("prometheus")
     hosts = folder / "hosts"
-    fake_port, port = _free_port(), _free_port()
+    fake_port, port = free_ports(2)
     serve = [program("simlab"), "hosts", "serve", "--out", str(hosts), "--nics", "2"]
     with running([*serve, "--duration", "600"], folder / "hosts.log"):
         wait_until(lambda: list(hosts.glob("*/agent.yaml")), 60)

@@ -19,8 +19,9 @@ from collectors.model.entities import Device, Port
 from collectors.model.metric import Column
 from collectors.model.reading import Reading
 from collectors.wire import telemetry_pb2 as pb
+from simlab.loopback import free_port
 from tests.tuner.builders import Uplink, at
-from tests.tuner.processes import TUNER, Sender, Serving, free_port, tuner
+from tests.tuner.processes import TUNER, Sender, Serving, tuner
 from tuner.store.sources import fetch, fetch_status, open_window
 
 COUNTER = Column("c_total", "counter", "hw_counters")

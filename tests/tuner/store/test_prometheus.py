@@ -16,7 +16,8 @@ import pytest
 
 from collectors.model.entities import Device, Port
 from collectors.model.errors import ConfigInvalid, Denied, Malformed, Unavailable
-from tests.tuner.processes import free_port, tuner
+from simlab.loopback import free_ports
+from tests.tuner.processes import tuner
 from tuner.store import prometheus_api
 from tuner.store.sources import open_window
 
@@ -294,7 +295,7 @@ def test_host_causes_through_a_real_prometheus_and_node_exporter(tmp_path):
         "starved": RATES,
         "lossy": {**RATES, "symbol_error": 300, "link_error_recovery": 3, "port_rcv_errors": 200},
     }
-    ports = [free_port() for _ in range(4)]
+    ports = free_ports(4)
     fakes = {name: build_host(name, "mlx5", 1) for name in hosts}
     scrape = [
         {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": name}}
