@@ -15,8 +15,6 @@ from collectors.model.catalogue.sources import parse_key
 from collectors.model.metric import Column
 
 WATCHDOG_STATUS: Final = {"operational": 1, "stormed": 2}
-_PREFIXES: Final = ("SAI_", "PFC_WD_", "EST_PORT_STAT_")
-_NOT_COUNTERS: Final = ("_last", "_ACTION", "_TIME", "_TIME_LEFT", "PAUSE_STATUS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +63,6 @@ def parse_hash(hash_fields: Mapping[str, str]) -> Iterator[Value]:
             yield Value(field, name, None, str(text)[:60])
             continue
         yield Value(field, name, number if number >= 0 else None, text)
-
-
-def unknown_fields(hash_fields: Mapping[str, str]) -> list[str]:
-    """Return counters of PFC, ECN, queues and buffers that the catalogue has no row for."""
-    known = fields()
-    return [
-        name
-        for name in hash_fields
-        if name not in known
-        and name.startswith(_PREFIXES)
-        and any(word in name for word in ("PFC", "ECN", "WRED", "QUEUE", "PRIORITY_GROUP", "POOL"))
-        and not name.endswith(_NOT_COUNTERS)
-    ]
 
 
 def split_name(name: str) -> tuple[str, int | None, bool]:

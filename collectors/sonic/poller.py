@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from collectors.codec.sonic_config import parse_config_db
-from collectors.codec.sonic_counters import parse_hash, unknown_fields
+from collectors.codec.sonic_counters import parse_hash
+from collectors.model.catalogue.interface import QUEUE_ECN_MARKED
 from collectors.model.entities import Entity, Interface, Slot, SlotKind, Switch
 from collectors.model.errors import Malformed
 from collectors.model.facts import Attribute, Facts
@@ -30,7 +31,6 @@ CONFIG_TABLES: Final = (
     "TC_TO_PRIORITY_GROUP_MAP", "MAP_PFC_PRIORITY_TO_QUEUE", "SCHEDULER", "DEVICE_METADATA",
     "DEVICE_NEIGHBOR", "PORTCHANNEL_MEMBER", "FLEX_COUNTER_TABLE",
 )  # fmt: skip
-_ECN: Final = "fabric_queue_ecn_marked_packets_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,6 @@ class SonicPoller:
         self._options = options
         self._known: _Known | None = None
         self._facts: Facts | None = None
-        self.unknown: set[str] = set()
 
     @property
     def subject(self) -> Switch:
@@ -115,7 +114,6 @@ class SonicPoller:
         again: bool = True,
     ) -> None:
         """Put the fields of one hash where they belong; `again` False keeps what is there."""
-        self.unknown.update(unknown_fields(counters))
         metrics: dict[Entity, set[str]] = {}
         for value in parse_hash(counters):
             owner = self._owner(entity, value.field.kind, value.field.index)
@@ -186,5 +184,6 @@ class SonicPoller:
         self, values: dict[Entity, dict[Column, int | float]], gaps: GapLog
     ) -> None:
         """ECN per queue is off by default on SONiC: say so rather than show nothing."""
-        if not any(column.metric == _ECN for row in values.values() for column in row):
-            gaps.add(self._switch, _ECN, "not counted", "counterpoll wredqueue enable")
+        marked = QUEUE_ECN_MARKED.name
+        if not any(column.metric == marked for row in values.values() for column in row):
+            gaps.add(self._switch, marked, "not counted", "counterpoll wredqueue enable")

@@ -128,6 +128,7 @@ def parse_facts(data: bytes) -> Facts:
     Raises Malformed where the text is not what `pack_facts` writes, or of another version.
     """
     read = parse_runs(data)
+    parse = _Entities().parse
     settings: Sequence[Setting]
     if read is not None:
         runs, place = read
@@ -136,7 +137,7 @@ def parse_facts(data: bytes) -> Facts:
         raw = _decoded(data, data)
         settings = tuple(
             Setting(
-                _entity(s.entity),
+                parse(s.entity),
                 intern(s.name),  # of a few hundred words, in millions of rows of a large fabric
                 _value(s.value),
                 intern(s.where),
@@ -144,7 +145,6 @@ def parse_facts(data: bytes) -> Facts:
             )
             for s in raw.settings
         )
-    parse = _Entities().parse
     return Facts(
         settings,
         tuple(
