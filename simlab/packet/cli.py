@@ -103,12 +103,12 @@ def run_command(
     try:
         _known(output_format, "--format", ("human", "json"))
         _known(plot_format, "--plot-format", ("svg", "png"))
-        plan = load_config(config)
+        plan = load_config(config, changes={} if seed is None else {"seed": seed})
         folder = out or Path(f"{plan.config.name}.out")
         if out or plot:
             prepare(folder, tables)
         with _Bar(quiet=quiet) as bar:
-            run = start(plan, seed=seed)
+            run = start(plan, plot=plot)
             finish(plan, run, bar)
         files = write_run(run.sim, folder, file_format=tables) if out or plot else []
         if plot:

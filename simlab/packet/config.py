@@ -31,6 +31,8 @@ from simlab.packet.parameters import Model
 from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
+MOST_PASSES = 1_000_000  # of telemetry in one run
+
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of the file: unknown keys are errors."""
@@ -203,8 +205,9 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
     if not 0 < config.duration_s <= LONGEST_S:
         why = f"{config.duration_s:g} s is not above 0 and at most {LONGEST_S:g} s"
         raise ConfigInvalid(where, "duration_s", why)
-    if config.telemetry.interval_s <= 0:
-        raise ConfigInvalid(where, "telemetry.interval_s", "must be above 0 seconds")
+    if not 0 <= config.seed < 2**64:
+        raise ConfigInvalid(where, "seed", f"{config.seed} is not in 0..2**64-1")
+    _check_telemetry(config, where)
     fabric = _topology(config.topology, home)
     model = Model()
     if config.reference_config:
@@ -220,6 +223,17 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
     for event in events:
         check_event(event)
     return Plan(config, fabric, model, _traffic(config, fabric, home), events)
+
+
+def _check_telemetry(config: Config, where: str) -> None:
+    wanted = config.telemetry
+    least = config.duration_s / MOST_PASSES
+    if not max(1e-9, least) <= wanted.interval_s <= LONGEST_S:
+        why = f"{wanted.interval_s:g} s is not {max(1e-9, least):.2g} to {LONGEST_S:g} s"
+        raise ConfigInvalid(where, "telemetry.interval_s", why)
+    if not 0 <= wanted.switch_refresh_s <= LONGEST_S:
+        why = f"{wanted.switch_refresh_s:g} s is not 0 to {LONGEST_S:g} s"
+        raise ConfigInvalid(where, "telemetry.switch_refresh_s", why)
 
 
 def _explained(error: str) -> str:

@@ -13,27 +13,40 @@ from simlab.packet.output import sample_table
 from simlab.packet.results import flow_table, port_table
 from simlab.packet.simulation import Simulation
 
-RATE_POINTS = 400
+MOST_TEXT = 300  # cells of a heat map that can hold their number
 
 
 class Rates:
-    """Goodput of the busiest QPs over time, noted between two steps of a run."""
+    """Rates of some QPs and the paused time of all ports, noted between two steps of a run."""
 
     def __init__(self, sim: Simulation, *, most: int = 8) -> None:
         self.sim = sim
-        self.most = most
+        self.slots = slots = sim.state.qp_slots
+        self.qps = np.unique(np.linspace(0, slots - 1, min(most, slots)).astype(int))
         self.times: list[float] = []
         self.rates: list[NDArray[np.int64]] = []
         self.paused: list[float] = []
 
     def note(self) -> None:
-        """Remember the rates and the paused time of this moment."""
+        """Remember the rates and the paused (InfiniBand: waiting) time of this moment."""
         from simlab.packet import layout as at
-        from simlab.packet.results import paused_ps, qp_rows
+        from simlab.packet.results import paused_ps, port_rows, qp_rows
 
-        self.times.append(self.sim.now_s)
-        self.rates.append(qp_rows(self.sim)[: self.most, at.QP_RATE].copy())
-        self.paused.append(float(paused_ps(self.sim).sum()) / 1e12)
+        sim = self.sim
+        waited = port_rows(sim)[:, at.PORT_WAIT] if sim.model.infiniband else paused_ps(sim)
+        self.times.append(sim.now_s)
+        self.rates.append(qp_rows(sim)[self.qps, at.QP_RATE].copy())
+        self.paused.append(float(waited.sum()) / 1e12)
+
+    def names(self) -> list[str]:
+        """Say which QPs are noted: by their hosts, or by slot where slots are used again."""
+        if self.sim.traffic.flows:
+            return [f"QP slot {slot}" for slot in self.qps]
+        pairs = [self.sim.traffic.connections[index] for index in self.qps]
+        return [
+            f"host {one.src} to {one.dst}, QP {index}"
+            for index, one in zip(self.qps, pairs, strict=True)
+        ]
 
 
 def _figure() -> Any:
@@ -60,7 +73,7 @@ def plot_run(
 ) -> list[Path]:
     """Draw everything that this run has; return the files (SVG or PNG by `kind`)."""
     paths = [plot_utilisation(sim, folder, kind)]
-    if sim.watched:
+    if len(sim.samples()) > 1 and sim.watched:
         paths.append(plot_queues(sim, folder, kind))
     slowdown = np.asarray(flow_table(sim)["slowdown"], dtype=float)
     if (~np.isnan(slowdown)).any():
@@ -74,11 +87,15 @@ def plot_queues(sim: Simulation, folder: Path, kind: str) -> Path:
     """Queue lengths over time."""
     table = sample_table(sim)
     times = np.asarray(table["time_s"], dtype=float)
+    numbers = sim.topology.interface_numbers()
     figure, axes = _figure()
-    for name, column in table.items():
-        if name != "time_s":
-            axes.plot(times * 1e3, np.asarray(column, dtype=float) / 1000, lw=0.8, label=name)
-    axes.set(xlabel="time (ms)", ylabel="queue (KB)", title=sim.traffic.name)
+    for (port, queue), column in zip(sim.watched, list(table.values())[1:], strict=True):
+        node, peer = sim.topology.end(port), sim.topology.peer(port)
+        name = f"node {node} interface {numbers[port]} to node {peer}, priority {queue}"
+        axes.plot(times * 1e3, np.asarray(column, dtype=float) / 1000, lw=0.8, label=name)
+    title = f"{sim.traffic.name}: length of egress queues"
+    axes.set(xlabel="time (ms)", ylabel="queue (KB)", ylim=(0, None), title=title)
+    axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
     return _save(figure, folder, "queues", kind)
 
@@ -87,17 +104,32 @@ def plot_slowdown(slowdown: NDArray[np.float64], folder: Path, kind: str) -> Pat
     """Cumulative distribution of the completion time over the ideal one."""
     figure, axes = _figure()
     ordered = np.sort(slowdown)
-    axes.plot(ordered, np.arange(1, len(ordered) + 1) / len(ordered))
-    axes.set(xlabel="FCT slowdown", ylabel="share of flows", xscale="log", ylim=(0, 1))
+    share = np.arange(1, len(ordered) + 1) / len(ordered)
+    axes.step([ordered[0], *ordered], [0.0, *share], where="post")
+    for percent, style in ((50, "--"), (99, ":")):
+        value = float(np.percentile(ordered, percent))
+        axes.axvline(value, ls=style, color="grey", lw=1, label=f"p{percent}: {value:.3g}")
+    axes.set(
+        xlabel="FCT slowdown: completion time / that of an idle fabric",
+        ylabel="share of flows",
+        ylim=(0, 1.02),
+        title=f"slowdown of {len(ordered)} flows",
+    )
+    axes.set_xlim(left=min(1.0, ordered[0]))
+    if ordered[-1] > 10 * ordered[0]:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(visible=True, alpha=0.3)
+    axes.legend(loc="lower right")
     return _save(figure, folder, "slowdown", kind)
 
 
 def plot_utilisation(sim: Simulation, folder: Path, kind: str) -> Path:
-    """Heat map of link utilisation: nodes down, interfaces across."""
+    """Heat map of link utilisation: switches down, interfaces across."""
+    from matplotlib.ticker import MaxNLocator
+
     ports = port_table(sim)
-    nodes = sorted(set(ports["node"].tolist()), key=lambda n: n not in sim.topology.switches)
-    shown = [node for node in nodes if node in sim.topology.switches] or nodes
+    shown = list(sim.topology.switches)
     width = int(ports["interface"].max())
     grid = np.full((len(shown), width), np.nan)
     place = {node: i for i, node in enumerate(shown)}
@@ -108,21 +140,43 @@ def plot_utilisation(sim: Simulation, folder: Path, kind: str) -> Path:
     figure, axes = _figure()
     edges = (0.5, width + 0.5, len(shown) - 0.5, -0.5)  # interfaces count from 1
     image = axes.imshow(grid, aspect="auto", vmin=0, vmax=1, cmap="viridis", extent=edges)
-    axes.set(xlabel="interface", ylabel="switch", title="link utilisation (sent)")
-    axes.set_yticks(range(len(shown)), [str(node) for node in shown], fontsize="x-small")
-    figure.colorbar(image)
+    if grid.size <= MOST_TEXT:
+        for (row, column), value in np.ndenumerate(grid):
+            if not np.isnan(value):
+                ink = "black" if value > 0.6 else "white"
+                axes.text(column + 1, row, f"{value:.0%}", ha="center", va="center", color=ink,
+                          fontsize="small")  # fmt: skip
+    title = f"{sim.traffic.name}: how busy each switch port was with sending"
+    axes.set(xlabel="interface (none where white)", ylabel="switch (node, tier)", title=title)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    every = -(-len(shown) // 40)
+    names = [f"{n} (t{sim.topology.tier[n]})" if sim.topology.tier else str(n) for n in shown]
+    axes.set_yticks(range(0, len(shown), every), names[::every], fontsize="x-small")
+    figure.colorbar(image, label="bytes sent / line rate, whole run")
     return _save(figure, folder, "utilisation", kind)
 
 
 def plot_rates(rates: Rates, folder: Path, kind: str) -> list[Path]:
-    """Rates of QPs and the share of time that ports were paused."""
+    """Rates of QPs, and how many ports were paused at once."""
+    name = rates.sim.traffic.name
+    times = np.array(rates.times) * 1e3
     figure, axes = _figure()
-    axes.plot(np.array(rates.times) * 1e3, np.array(rates.rates) / 1e9, linewidth=0.8)
-    axes.set(xlabel="time (ms)", ylabel="QP rate (Gb/s)", ylim=(0, None))
+    lines = axes.plot(times, np.array(rates.rates) / 1e9, lw=0.8)
+    title = f"{name}: rate that congestion control allows, {len(lines)} of {rates.slots} QPs"
+    axes.set(xlabel="time (ms)", ylabel="QP rate (Gb/s)", ylim=(0, None), title=title)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(lines, rates.names(), fontsize="x-small")
     first = _save(figure, folder, "rates", kind)
     figure, axes = _figure()
-    axes.plot(np.array(rates.times) * 1e3, np.array(rates.paused) * 1e6)
-    axes.set(xlabel="time (ms)", ylabel="paused, all ports together (µs)")
+    at_once = np.diff(rates.paused, prepend=0.0) / np.maximum(np.diff(times, prepend=0.0), 1e-9)
+    axes.step(times, at_once * 1e3, where="pre")
+    what = "waiting for credits" if rates.sim.model.infiniband else "paused by PFC"
+    title = f"{name}: port priorities {what}"
+    axes.set(xlabel="time (ms)", ylabel="how many at once, on average", title=title)
+    axes.set_ylim(0, max(1.0, 1.05e3 * float(at_once.max())))
+    if not any(rates.paused):
+        axes.text(0.5, 0.5, f"none was {what}", transform=axes.transAxes, ha="center")
+    axes.grid(visible=True, alpha=0.3)
     return [first, _save(figure, folder, "pauses", kind)]
 
 

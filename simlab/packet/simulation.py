@@ -25,6 +25,7 @@ from simlab.packet.topology import Topology
 from simlab.packet.traffic import Traffic
 
 Ints = NDArray[np.int64]
+MOST_SAMPLED = 1 << 27  # 1 GiB
 BUDGET = 2_000_000  # events between looks at the clock
 
 
@@ -132,9 +133,11 @@ class Simulation:
 
         ConfigInvalid for a period below 1 ps or a queue that the fabric does not have.
         """
-        period = ps(period_s)
+        period = ps(period_s) if 0 < period_s <= LONGEST_S else 0
         if period < 1:
-            raise ConfigInvalid("watch", "period", f"{period_s:g} s is not above zero")
+            raise ConfigInvalid(
+                "watch", "period", f"{period_s:g} s is not above zero and at most {LONGEST_S:g} s"
+            )
         ports = int(self._s[at.PORT_COUNT])
         for port, priority in queues:
             if not (0 <= port < ports and 0 <= priority <= 7):
@@ -142,6 +145,10 @@ class Simulation:
                 raise ConfigInvalid("watch", f"queue [{port}, {priority}]", why)
         count = len(queues)
         samples = ps(until_s) // period + 2
+        if samples * count > MOST_SAMPLED:
+            least = until_s * count / MOST_SAMPLED
+            why = f"{period_s:g} s makes {samples * count} samples; at least {least:.2g} s"
+            raise ConfigInvalid("watch", "period", why)
         first = int(self._s[at.SAMPLE_LIST])
         if count > ports:
             raise ConfigInvalid("watch", "queues", "more queues than the fabric has ports")

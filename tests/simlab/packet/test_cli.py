@@ -53,6 +53,18 @@ def test_a_run_writes_tables_and_plots_and_prints_json(tmp_path):
     assert {path.name for path in out.glob("*.svg")} >= {"utilisation.svg", "slowdown.svg"}
 
 
+def test_a_seed_of_the_command_line_draws_the_workload_too(tmp_path):
+    path = write(tmp_path, workload={"kind": "poisson", "load": 0.3, "duration_s": 3e-4})
+    told = [
+        json.loads(call("packet", "run", path, "--seed", seed, "--format", "json").stdout)
+        for seed in (1, 1, 2)
+    ]
+    assert told[0]["messages"] == told[1]["messages"] != told[2]["messages"]
+    wrong = call("packet", "run", path, "--seed", 2**64)
+    assert wrong.exit_code == 1
+    assert "seed" in wrong.stderr
+
+
 def test_parquet_holds_the_same_columns(tmp_path):
     from pyarrow import parquet
 
@@ -103,6 +115,14 @@ def test_unfinished_messages_give_exit_code_3(tmp_path):
         ),
         ({"watch": {"queues": [[99, 3]]}}, ["watch", "queue [99, 3]", "0..9"]),
         ({"watch": {"period_s": 0}}, ["watch", "period"]),
+        ({"seed": -1}, ["seed", "-1 is not in 0..2**64-1"]),
+        ({"watch": {"period_s": 1e-12}}, ["watch", "period", "at least"]),
+        ({"watch": {"period_s": float("nan")}}, ["watch", "period", "nan"]),
+        ({"telemetry": {"interval_s": 1e-15}}, ["telemetry.interval_s", "1e-15 s is not"]),
+        ({"telemetry": {"interval_s": float("nan")}}, ["telemetry.interval_s", "nan s is not"]),
+        ({"telemetry": {"switch_refresh_s": -1}}, ["telemetry.switch_refresh_s", "-1 s is not"]),
+        ({"topology": {"kind": "fat_tree", "ports": 2000}}, ["topology: size", "cables"]),
+        ({"model": {"nics": {77: {"pfc": False}}}}, ["nics[77]", "it has 0..4"]),
         ({"workload": {"kind": "permutation", "size_bytes": 9, "qps": 0}}, ["qps", "at least 1"]),
         ({"workload": {"kind": "incast", "receiver": 4, "size_bytes": 0}}, ["size", "at least 1"]),
         ({"events": [{"at_s": -1, "what": "link_up", "cable": 1}]}, ["at_s -1"]),
@@ -150,7 +170,7 @@ def test_ctrl_c_gives_what_there_is(tmp_path, monkeypatch):
 
     def interrupt(*_arguments, **_options):
         steps.append(1)
-        if len(steps) == 100:
+        if len(steps) == 600:
             raise KeyboardInterrupt
         return step(*_arguments, **_options)
 
@@ -161,7 +181,8 @@ def test_ctrl_c_gives_what_there_is(tmp_path, monkeypatch):
     assert done.exit_code == 3
     assert "interrupted" in done.stdout
     told = json.loads((out / "summary.json").read_text())
-    assert told["simulated_s"] == pytest.approx(99 / 400 * BASIC["duration_s"])
+    likely = 2 * 4 * 200_000 * 8 / 100e9  # 400 steps until then, 400 to the end
+    assert told["simulated_s"] == pytest.approx(likely + 199 / 400 * (BASIC["duration_s"] - likely))
     assert told["messages_done"] == 4
 
 
