@@ -1,11 +1,11 @@
 """Our model with the random numbers and the order of events that the HPCC simulator had.
 
-./run bench packet_replay. Two simulators that draw from different generators can only be compared
-by how their results scatter. Here ours takes the reference's draws, one by one, and does what falls
-on one nanosecond in the reference's order (packet_parts/ns3_order.py): if both have the same model,
-every flow ends at the same nanosecond and every sample of every queue is the same. Then it draws
-other numbers, which shows how the reference's own results would have scattered: how much of a
-deviation is the one draw that it published. `./run bench packet` runs this as a section.
+./run bench packet_replay [SCENARIO...]. Two simulators that draw from different generators can only
+be compared by how their results scatter. Here ours takes the reference's draws, one by one, and
+does what falls on one nanosecond in the reference's order (packet_parts/ns3_order.py): if both have
+the same model, every flow ends at the same nanosecond and every sample of every queue is the same.
+Then it draws other numbers, which shows how the reference's own results would have scattered: how
+much of a deviation is the one draw that it published. `./run bench packet` runs this as a section.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TIMED = ("fct_ms_p50", "fct_ms_mean", "fct_ms_max")
 SCATTERED = ("ls2x4_100G_perm_1qp", "ls2x4_100G_perm_4qp", "ls2x4_100G_ring_cross")
 SHOWN = ("fct_ms_p50", "fct_ms_max", "ecn_marked", "cuts", "pause_frames")
 OTHER_DRAWS = 100
+MOST_DRAWN = ns3_words.MOST_DRAWS
 LAST_DECIMAL = 1e-4  # of the table
 PERIOD_NS, DATA_QUEUE = 2000, 3
 
@@ -92,7 +93,7 @@ def scatter(report: Report, case: Case, fresh: Simulation) -> None:
     runs = []
     for seed in range(OTHER_DRAWS):
         sim = fresh.reseeded(1)
-        numbers = np.random.default_rng(seed).random(ns3_words.MOST_DRAWS)
+        numbers = np.random.default_rng(seed).random(MOST_DRAWN)
         ns3_words.begin(sim, numbers, _longest_s(case))
         runs.append(measure(sim, case))
     for name in SHOWN:
@@ -111,18 +112,25 @@ def scatter(report: Report, case: Case, fresh: Simulation) -> None:
 
 
 def main() -> int:
-    """Replay every scenario of the HPCC simulator."""
+    """Replay the scenarios of the HPCC simulator, or those named."""
     report = Report("packet_replay")
+    wanted = sys.argv[1:]
+    cases = {row["scenario"]: case_of(row) for row in rows() if row["sim"] == "hpcc"}
+    unknown = [name for name in wanted if name not in cases]
+    if unknown:
+        print(f"no scenario {unknown[0]!r}; known: {', '.join(cases)}", file=sys.stderr)
+        return 2
     ns3_order.install()
-    for row in rows():
-        if row["sim"] != "hpcc":
-            continue
-        case = case_of(row)
+    chosen = [cases[name] for name in wanted or cases]
+    before = {case.name: ns3_words.PER_NODE * case.topology.node_count for case in chosen}
+    report.progress("drawing the reference's random numbers")
+    numbers = ns3_words.streams(ns3_words.FIRST_STREAM, max(before.values()) + MOST_DRAWN)
+    for case in chosen:
         report.progress(f"replaying {case.name}")
         fresh = Simulation(case.topology, case.model, case.traffic)
-        first = ns3_words.FIRST_STREAM + ns3_words.PER_NODE * case.topology.node_count
-        replay(report, case, fresh, ns3_words.streams(first, ns3_words.MOST_DRAWS))
-        if case.name in SCATTERED:
+        first = before[case.name]
+        replay(report, case, fresh, numbers[first : first + MOST_DRAWN])
+        if case.name in SCATTERED and not wanted:
             scatter(report, case, fresh)
     return report.finish()
 
