@@ -6,7 +6,6 @@ that relies on them, marking before senders that react to it, jobs last. Undo go
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -33,6 +32,7 @@ from tuner.advice.plan import Check, Conflict, DevicePlan, Plan, Refusal, Step
 from tuner.advice.recommendation import Recommendation
 from tuner.advice.rollout import HOLD_S, stages
 from tuner.advice.words import effect
+from tuner.fabric.natural import natural
 
 _AREAS: Final = (paths, lossless, classes, queues, nic, dcqcn, infiniband, jobs)
 _RANK: Final = {
@@ -250,8 +250,7 @@ def _devices(
 def rank(knob: str, scope: Entity) -> tuple[int, int, int, list[tuple[int, str]]]:
     """Return what to sort the changes of a device by, to have them in a safe order."""
     first = _FIRST.index(knob) if knob in _FIRST else len(_FIRST)
-    parts = re.split(r"(\d+)", str(scope))  # Ethernet2 before Ethernet10
-    return (first, *_RANK[knob], [(int(p), "") if p.isdigit() else (0, p) for p in parts])
+    return (first, *_RANK[knob], natural(str(scope)))
 
 
 def step_of(number: int, rec: Recommendation, reasons: Mapping[str, str]) -> Step:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from collectors.model.entities import Entity, Interface, Link, Netdev, Port, Slot, Switch, Wire
 from collectors.model.facts import Attribute
+from tuner.fabric.steps import steps_from
 
 TIER_NAMES = ("leaf", "spine", "core")
 
@@ -46,17 +47,7 @@ def tiers(fabric: Cabling) -> dict[Switch, int]:
         elif isinstance(a, Interface) or isinstance(b, Interface):
             end = a if isinstance(a, Interface) else b
             edge.setdefault(end.switch)  # type: ignore[union-attr]  # one of both is one
-    found = dict.fromkeys(edge, 0)
-    ring = list(found)
-    while ring:
-        after: list[Switch] = []
-        for switch in ring:
-            for other in beside.get(switch, ()):
-                if other not in found:
-                    found[other] = found[switch] + 1
-                    after.append(other)
-        ring = after
-    return found
+    return steps_from(edge, beside)
 
 
 def tier_name(tier: int) -> str:

@@ -24,6 +24,8 @@ from collectors.model.ecmp_hash import (
 from collectors.model.entities import Entity, Interface, Port, Switch, Wire
 from collectors.model.facts import QueuePairFact, Setting, Value
 from tuner.fabric.graph import Fabric
+from tuner.fabric.natural import natural
+from tuner.fabric.steps import steps_from
 
 How: TypeAlias = Literal["only", "predicted", "candidates"]
 """Of a hop: there is no other, the hash settings predict it, or it is one of several."""
@@ -111,7 +113,7 @@ class Router:
             if hops.get(switch, hops[at]) == hops[at] - 1
             for wire in wires
         ]
-        return tuple(sorted(found, key=lambda wire: _natural(wire.name)))
+        return tuple(sorted(found, key=lambda wire: natural(wire.name)))
 
     def path(self, begin: Wire, end: Wire, flow: FlowKey | None, settings: Settings) -> Path:
         """Return the way of a flow as far as it can be told; None: of any flow."""
@@ -145,16 +147,7 @@ class Router:
     def _distances(self, to: Switch) -> dict[Switch, int]:
         found = self._hops.get(to)
         if found is None:
-            found = self._hops[to] = {to: 0}
-            ring = [to]
-            while ring:
-                after = []
-                for switch in ring:
-                    for other in self._ways.get(switch, {}):
-                        if other not in found:
-                            found[other] = found[switch] + 1
-                            after.append(other)
-                ring = after
+            found = self._hops[to] = steps_from([to], self._ways)
         return found
 
 
@@ -216,8 +209,3 @@ def flow_of(pair: QueuePairFact) -> FlowKey | None:
         dst_qp=pair.remote_qpn or 0,
         ip_bytes=4 if plain[0].version == 4 else 16,
     )
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -16,6 +16,7 @@ from tuner.diagnosis.finding import Diagnosis, Finding
 from tuner.diagnosis.flow import PriorityFlow
 from tuner.diagnosis.stall_graph import device_of
 from tuner.fabric.graph import Fabric
+from tuner.fabric.steps import steps_from
 from tuner.report.svg import Edge, HeatMap, Line, Node, Tone, heat_map, plot, topology
 
 if TYPE_CHECKING:
@@ -223,18 +224,10 @@ def _tiers(
     """Return how far each device is from the hosts: 0 a host, 1 a leaf, 2 a spine ..."""
     around: dict[Entity, list[Entity]] = {}
     for a, b in cables:
-        around.setdefault(a, []).append(b)
-        around.setdefault(b, []).append(a)
-    tiers: dict[Entity, int] = {d: 0 for d in devices if not isinstance(d, Switch)}
-    wave = list(tiers)
-    while wave:
-        further: list[Entity] = []
-        for device in wave:
-            for other in around.get(device, ()):
-                if other not in tiers and isinstance(other, Switch):
-                    tiers[other] = tiers[device] + 1
-                    further.append(other)
-        wave = further
+        for device, other in ((a, b), (b, a)):
+            if isinstance(other, Switch):
+                around.setdefault(device, []).append(other)
+    tiers = steps_from([d for d in devices if not isinstance(d, Switch)], around)
     return {device: tiers.get(device, 1) for device in devices}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +15,7 @@ from tuner.advice.cures.configuration import aligned
 from tuner.advice.recommendation import Effect, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.fabric.natural import natural
 from tuner.models.balls_in_bins import spread
 
 WISH: Final = 16  # flows for each pair of NICs (Llama 3; Baidu: 16 to 64 bring 95 of 100 Gb/s)
@@ -44,7 +44,7 @@ def spread_out(
     already: source ports chosen for the hash, or packets sprayed where the NICs tolerate it.
     """
     switch = _switch(finding.subject)
-    links = sorted(uplinks(fabric, switch), key=lambda w: _natural(w.name)) if switch else []
+    links = sorted(uplinks(fabric, switch), key=lambda w: natural(w.name)) if switch else []
     count = max(2, len(links))
     flows = _flows(telemetry)
     effects = [_spread_effect(flows[0], count, WISH * flows[1])]
@@ -136,7 +136,7 @@ def by_leaf(finding: Finding, telemetry: Telemetry, fabric: FabricView) -> Itera
             leaves.setdefault(port.device.host, display(far.switch))
     for job, chains in _chains(telemetry, fabric).items():
         hosts = [host for chain in chains for host in chain]
-        order = sorted(hosts, key=lambda host: (_natural(leaves.get(host, "")), _natural(host)))
+        order = sorted(hosts, key=lambda host: (natural(leaves.get(host, "")), natural(host)))
         hops = [at for chain in chains for at in _hops(hosts, chain)]
         crossing = sum(leaves.get(hosts[a]) != leaves.get(hosts[b]) for a, b in hops)
         least = sum(leaves.get(order[a]) != leaves.get(order[b]) for a, b in hops)
@@ -277,7 +277,7 @@ def _chains(telemetry: Telemetry, fabric: FabricView) -> dict[str, list[list[str
 def _followed(steps: Mapping[str, str]) -> list[list[str]]:
     """Return the chains of a next-host table, those that nobody leads to first."""
     led = set(steps.values())
-    starts = sorted(steps, key=lambda host: (host in led, _natural(host)))
+    starts = sorted(steps, key=lambda host: (host in led, natural(host)))
     passed: set[str] = set()
     chains = []
     for start in starts:
@@ -307,10 +307,6 @@ def _for_hosts(
             finding, knob, hosts[0], now, proposed, summary, effects,
             confidence=min(finding.confidence, 0.8), risk="low", also=hosts[1:],
         )  # fmt: skip
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    return [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
 CURES: Final[Mapping[str, Cure]] = MappingProxyType(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,6 +13,8 @@ from collectors.model.errors import NotSupported
 from simlab.packet.topology import Cable, Topology
 from tuner.advice.twin.change import REPAIR, SPEED, Assignment
 from tuner.diagnosis.view import FabricView, Telemetry
+from tuner.fabric.natural import natural
+from tuner.fabric.steps import steps_from
 
 DELAY_S: Final = 1e-6  # of one hop where no cable length is known
 _S_PER_METRE: Final = 5e-9
@@ -64,7 +64,7 @@ def wire_up(telemetry: Telemetry, fabric: FabricView, hosts: Sequence[Port]) -> 
     Nodes and cables are in the natural order of their names. Raises NotSupported where no switch
     between them is known.
     """
-    hosts = sorted(hosts, key=lambda port: _natural(f"{port.device.host} {display(port)}"))
+    hosts = sorted(hosts, key=lambda port: natural(f"{port.device.host} {display(port)}"))
     leaf_of: dict[Port, Interface] = {}
     for port in hosts:
         far = fabric.peer(fabric.attached(port))
@@ -82,9 +82,9 @@ def wire_up(telemetry: Telemetry, fabric: FabricView, hosts: Sequence[Port]) -> 
             near.setdefault(one.switch, {}).setdefault(other.switch, []).append((one, other))
             near.setdefault(other.switch, {}).setdefault(one.switch, []).append((other, one))
     leaves = list(dict.fromkeys(far.switch for far in leaf_of.values()))
-    tiers = _tiers(leaves, near)
+    tiers = steps_from(leaves, near)
     switches = sorted(
-        _between(leaves, near), key=lambda switch: (tiers[switch], _natural(display(switch)))
+        _between(leaves, near), key=lambda switch: (tiers[switch], natural(display(switch)))
     )
     nodes = {switch: len(hosts) + i for i, switch in enumerate(switches)}
     ends: list[tuple[int, Wire, int, Interface]] = [
@@ -98,7 +98,7 @@ def wire_up(telemetry: Telemetry, fabric: FabricView, hosts: Sequence[Port]) -> 
             if far in nodes and nodes[far] > nodes[switch]
             for pair in pairs
         ]
-        up.sort(key=lambda pair: _natural(pair[0].name))
+        up.sort(key=lambda pair: natural(pair[0].name))
         ends += [(nodes[switch], own, nodes[far.switch], far) for own, far in up]
     ruler = _Ruler(telemetry, fabric)
     cables = tuple(
@@ -204,21 +204,9 @@ class _Ruler:
 Near = Mapping[Switch, Mapping[Switch, Sequence[tuple[Interface, Interface]]]]
 
 
-def _distances(start: Switch, near: Near) -> dict[Switch, int]:
-    away = {start: 0}
-    queue = deque([start])
-    while queue:
-        switch = queue.popleft()
-        for far in near.get(switch, ()):
-            if far not in away:
-                away[far] = away[switch] + 1
-                queue.append(far)
-    return away
-
-
 def _between(leaves: Sequence[Switch], near: Near) -> list[Switch]:
     """Return the switches on a shortest path between two of the leaves, the leaves among them."""
-    away = {leaf: _distances(leaf, near) for leaf in leaves}
+    away = {leaf: steps_from([leaf], near) for leaf in leaves}
     kept = dict.fromkeys(leaves)
     for i, one in enumerate(leaves):
         for other in leaves[:i]:
@@ -229,21 +217,3 @@ def _between(leaves: Sequence[Switch], near: Near) -> list[Switch]:
                 if steps + away[other].get(switch, length + 1) == length:
                     kept.setdefault(switch)
     return list(kept)
-
-
-def _tiers(leaves: Sequence[Switch], near: Near) -> dict[Switch, int]:
-    """Return the tier of every switch: 1 those with hosts, else hops to one of them plus 1."""
-    tiers = dict.fromkeys(leaves, 1)
-    queue = deque(leaves)
-    while queue:
-        switch = queue.popleft()
-        for far in near.get(switch, ()):
-            if far not in tiers:
-                tiers[far] = tiers[switch] + 1
-                queue.append(far)
-    return tiers
-
-
-def _natural(text: str) -> list[tuple[int, str]]:
-    """Return a key that sorts numbers within names by value."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]
