@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -74,7 +75,7 @@ class _Bar:
 def run_command(
     config: ConfigPath,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for tables and plots; an earlier run's go.")
+        Path | None, typer.Option(help="Folder for tables and plots; replaces an earlier run's.")
     ] = None,
     tables: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
     plot: Annotated[bool, typer.Option("--plot", help="Draw plots into the folder.")] = False,
@@ -96,13 +97,13 @@ def run_command(
     All other keys: simlab packet settings
     """
     from simlab.packet.config import load_config
-    from simlab.packet.output import as_json, prepare, write_run
+    from simlab.packet.output import PLOT_FORMATS, as_json, prepare, write_run
     from simlab.packet.plots import plot_run
     from simlab.packet.running import finish, start
 
     try:
         _known(output_format, "--format", ("human", "json"))
-        _known(plot_format, "--plot-format", ("svg", "png"))
+        _known(plot_format, "--plot-format", PLOT_FORMATS)
         plan = load_config(config, changes={} if seed is None else {"seed": seed})
         folder = out or Path(f"{plan.config.name}.out")
         if out or plot:
@@ -110,16 +111,22 @@ def run_command(
         with _Bar(quiet=quiet) as bar:
             run = start(plan, plot=plot)
             finish(plan, run, bar)
-        files = write_run(run.sim, folder, file_format=tables) if out or plot else []
-        if plot:
-            files += plot_run(run.sim, folder, rates=run.rates, kind=plot_format)
     except FabricError as error:
         _fail(error, config)
         return
+    files, unwritten = [], None
+    try:
+        files = write_run(run.sim, folder, file_format=tables) if out or plot else []
+        if plot:
+            files += plot_run(run.sim, folder, rates=run.rates, kind=plot_format)
+    except FabricError as error:  # what was computed is shown all the same
+        unwritten = error
     if output_format == "json":
         print(json.dumps({**as_json(run.sim), "interrupted": run.interrupted}))
     else:
         _show(plan.config.name, run, files)
+    if unwritten is not None:
+        _fail(unwritten, config)
     incomplete = plan.config.stop_when_done and not run.sim.done
     if run.interrupted or incomplete:
         raise typer.Exit(3)
@@ -192,6 +199,9 @@ def sweep_command(
             key, equals, values = one.partition("=")
             if not equals:
                 raise ConfigInvalid("--axis", one, "must be KEY=VALUE,VALUE,...")
+            if key in axes:
+                why = f"given twice; all values of one: {key}=VALUE,VALUE,..."
+                raise ConfigInvalid("--axis", key, why)
             axes[key] = parse_yaml(f"[{values}]", f"--axis {key}")
 
         points = grid(axes)
@@ -309,8 +319,8 @@ def fabric_command(
 
     try:
         _known(output_format, "--format", ("human", "json"))
-        if pace < 0:
-            raise ConfigInvalid("--pace", "option", f"{pace:g} is negative")
+        if not 0 <= pace < math.inf:
+            raise ConfigInvalid("--pace", "option", f"{pace:g} is not a number from 0 on")
         if (stream is None) == (record is None):
             raise ConfigInvalid("fabric run", "options", "give either --stream or --record")
         plan = load_config(scenario)

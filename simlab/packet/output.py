@@ -25,7 +25,10 @@ from simlab.packet.results import (
 from simlab.packet.simulation import Simulation
 
 FORMATS = ("csv", "parquet")
+PLOT_FORMATS = ("svg", "png")
 SUMMARY = "summary.json"
+TABLES = ("flows", "qps", "ports", "queues", "samples")
+WRITTEN = (*TABLES, "rates", "pauses", "slowdown", "utilisation")
 
 
 def queue_table(sim: Simulation) -> Table:
@@ -91,10 +94,10 @@ def _spread(values: NDArray[np.generic]) -> dict[str, float]:
 
 
 def prepare(folder: Path, file_format: str) -> None:
-    """Make sure, before a long run, that its results can be written; an earlier run's go.
+    """Make sure, before a long run, that its results can be written.
 
-    ConfigInvalid for an unknown format or a folder with anything else in it, Unavailable for one
-    that takes no files.
+    What an earlier run left stays until `write_run` has something to put there. ConfigInvalid for
+    an unknown format or a folder with anything else in it, Unavailable for one that takes no files.
     """
     if file_format not in FORMATS:
         raise ConfigInvalid("--tables", "option", f"{file_format!r} is not {' or '.join(FORMATS)}")
@@ -103,15 +106,23 @@ def prepare(folder: Path, file_format: str) -> None:
         if any(folder.iterdir()) and not (folder / SUMMARY).exists():
             why = "it is not empty and holds no earlier run: give another folder"
             raise ConfigInvalid(str(folder), "write", why)
-        (folder / SUMMARY).write_text("{}\n")
+        with (folder / SUMMARY).open("a") as marker:
+            if not marker.tell():
+                marker.write("{}\n")
     except OSError as error:
         raise Unavailable(str(folder), "write", error.strerror or str(error)) from None
 
 
 def write_run(sim: Simulation, folder: Path, *, file_format: str = "csv") -> list[Path]:
-    """Write summary.json and every table; return the files. Unavailable if the folder refuses."""
+    """Write summary.json and every table instead of an earlier run's files; return the new ones.
+
+    Unavailable if the folder refuses.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for earlier in folder.iterdir():
+            if earlier.stem in WRITTEN and earlier.suffix.lstrip(".") in (*FORMATS, *PLOT_FORMATS):
+                earlier.unlink()
         written = [folder / SUMMARY]
         written[0].write_text(json.dumps(as_json(sim), indent=1) + "\n")
         for name, table in tables(sim).items():

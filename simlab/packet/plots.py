@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from collectors.model.errors import Unavailable
 from simlab.packet.output import sample_table
 from simlab.packet.results import flow_table, port_table
 from simlab.packet.simulation import Simulation
@@ -63,15 +64,22 @@ def _save(figure: Any, folder: Path, name: str, kind: str) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.{kind}"
-    figure.savefig(path)
-    plt.close(figure)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise Unavailable(str(path), "write", error.strerror or str(error)) from None
+    finally:
+        plt.close(figure)
     return path
 
 
 def plot_run(
     sim: Simulation, folder: Path, *, rates: Rates | None = None, kind: str = "svg"
 ) -> list[Path]:
-    """Draw everything that this run has; return the files (SVG or PNG by `kind`)."""
+    """Draw everything that this run has; return the files (SVG or PNG by `kind`).
+
+    Unavailable if the folder refuses.
+    """
     paths = [plot_utilisation(sim, folder, kind)]
     if len(sim.samples()) > 1 and sim.watched:
         paths.append(plot_queues(sim, folder, kind))

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from collectors.model.errors import ConfigInvalid, FabricError, NotSupported, Unavailable
-from simlab.packet.config import Plan, load_config
+from simlab.packet.config import FlowFile, Plan, TopologyFile, load_config
 from simlab.packet.interventions import run_with_events
 from simlab.packet.output import as_json
 from simlab.packet.simulation import Simulation
+
+FILES = ("topology.path", "workload.path", "reference_config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +90,12 @@ def sweep(
         raise ConfigInvalid("sweep", "engine", f"{engine!r} is not {' or '.join(engines)}")
     if workers is not None and workers < 1:
         raise ConfigInvalid("sweep", "workers", f"{workers} is not at least 1")
-    try:
-        text = config.read_bytes()
-    except OSError as error:
-        raise ConfigInvalid(str(config), "read", error.strerror or str(error)) from None
+    text = _inputs(config, points)
     files = [point.file(folder, text) for point in points]
     results: dict[Path, dict[str, Any]] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        results |= {path: json.loads(path.read_text()) for path in files if path.exists()}
+        results |= {path: known for path in files if (known := _kept(path)) is not None}
         todo = [one for one, path in zip(points, files, strict=True) if path not in results]
         for point, result in engines[engine](config, todo, workers):
             path = point.file(folder, text)
@@ -109,9 +108,34 @@ def sweep(
                 progress(len(results), len(points))
     except OSError as error:
         raise Unavailable(str(folder), "sweep", error.strerror or str(error)) from None
-    except ValueError as error:
-        raise Unavailable(str(folder), "sweep", f"a result there is no JSON: {error}") from None
     return [results[path] for path in files]
+
+
+def _inputs(config: Path, points: Sequence[Point]) -> bytes:
+    """Return the configuration file and what the files that it or a point names hold."""
+    try:
+        text = config.read_bytes()
+    except OSError as error:
+        raise ConfigInvalid(str(config), "read", error.strerror or str(error)) from None
+    named: set[str] = set()
+    for changes in {tuple(one for one in point.changes if one[0] in FILES) for point in points}:
+        try:
+            plan = load_config(config, changes=dict(changes)).config
+        except FabricError:
+            continue  # each point says so itself
+        parts = (plan.topology, plan.workload)
+        named |= {one.path for one in parts if isinstance(one, (TopologyFile, FlowFile))}
+        named |= {plan.reference_config} if plan.reference_config else set()
+    return text + b"".join((config.parent / one).read_bytes() for one in sorted(named))
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """Return a result of an earlier call; None for none, or one that is not whole."""
+    try:
+        known = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return known if isinstance(known, dict) and "result" in known else None
 
 
 def _on_cores(
