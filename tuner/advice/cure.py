@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from collectors.model.catalogue import interface, rdma
@@ -40,8 +41,7 @@ def recommend_change(
     """Return the recommendation of a knob's change because of a finding."""
     knob = KNOBS[knob_name]
     others = tuple(also)
-    where = display(scope) + (f" and {len(others)} more" if others else "")
-    how, undo = filled(knob, where, proposed, current)
+    how, undo = filled(knob, in_words((scope, *others)), proposed, current)
     return Recommendation(
         knob.name,
         scope,
@@ -62,16 +62,38 @@ def recommend_change(
     )
 
 
+def recommend_together(
+    finding: Finding,
+    name: str,
+    parts: Sequence[Part],
+    summary: str,
+    effects: Iterable[Effect],
+    *,
+    confidence: float,
+    risk: Risk,
+    missing: Iterable[str] = (),
+    optional: bool = False,
+) -> Recommendation:
+    """Return the recommendation of a joint change: parts that help only all together."""
+    first = parts[0]
+    made = recommend_change(
+        finding, first.knob, first.places[0], first.current, first.proposed, summary, effects,
+        confidence=confidence, risk=risk, missing=missing,
+    )  # fmt: skip
+    return replace(made, joint=tuple(parts), optional=optional, name=name).of(parts)
+
+
+def in_words(places: Sequence[Entity]) -> str:
+    """Return places in words: the first, and how many more."""
+    return display(places[0]) + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+
+
 def part_of(
-    knob_name: str,
-    where: str,
-    places: Iterable[Entity],
-    current: Value | None,
-    proposed: Value,
+    knob_name: str, places: Sequence[Entity], current: Value | None, proposed: Value
 ) -> Part:
-    """Return a part of a joint change. `where`: its places in words."""
+    """Return a part of a joint change."""
     knob = KNOBS[knob_name]
-    how, undo = filled(knob, where, proposed, current)
+    how, undo = filled(knob, in_words(places), proposed, current)
     return Part(knob.name, tuple(places), current, proposed, knob.unit, how, undo, knob.disruption)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from collectors.model.entities import Entity, Interface, Slot, display
+from collectors.model.entities import Entity, Interface, Slot
 from collectors.model.facts import Value
 from tuner.advice.cure import part_of
 from tuner.advice.cures.configuration import ALPHA, EXPONENT, as_knob
@@ -75,10 +75,9 @@ def joint_change(
 
 
 def _part(knob: str, now: Value | None, wanted: Value, places: Sequence[Entity]) -> Part:
-    where = display(places[0]) + (f" and {len(places) - 1} more" if len(places) > 1 else "")
     if isinstance(wanted, float):
         wanted = float(f"{wanted:.6g}")  # of registers' units: 0.00019, not 0.00018999999999999998
-    return part_of(knob, where, places, now, wanted)
+    return part_of(knob, places, now, wanted)
 
 
 def _alike(now: Value | None, wanted: Value) -> bool:

@@ -44,7 +44,8 @@ def finding(rule: str, subject, affected=(), evidence=()) -> Finding:
 
 
 def changes(recs: list[Recommendation]) -> dict[tuple[str, object], object]:
-    return {(rec.knob, place): rec.proposed for rec in recs for place in rec.places}
+    steps = [step for rec in recs for step in rec.each()]
+    return {(step.knob, step.scope): step.proposed for step in steps}
 
 
 def test_the_odd_end_gets_what_most_have():

@@ -22,15 +22,17 @@ def test_the_watchdog_of_the_ports_to_hosts_is_switched_on_with_its_times():
     made = lab(4)
     for wire in made.interfaces:
         made.telemetry.put(wire, ENABLED, False)
-    repair, *rest = storm(made)
+    repair, watchdog = storm(made)
     assert repair.knob == "host_repair"
     ports = set(made.interfaces)
     wanted = {(ENABLED, port): True for port in ports}
     wanted |= {(name, port): 0.2 for name in (DETECTION, RESTORATION) for port in ports}
-    assert changes(rest) == wanted
-    assert rest[0].scope == made.interfaces[1]  # that of the host itself first
-    assert {rec.risk for rec in rest} == {"medium"}
-    assert [rec.current for rec in rest] == [False, None, None]
+    assert changes([watchdog]) == wanted
+    assert watchdog.scope == made.interfaces[1]  # that of the host itself first
+    assert (watchdog.risk, watchdog.optional, watchdog.missing) == ("medium", False, ())
+    assert [part.current for part in watchdog.parts] == [False, None, None]
+    assert "enabled of " in watchdog.how
+    assert "restoration_seconds" in watchdog.how
 
 
 def test_times_that_were_set_stay():
@@ -51,7 +53,7 @@ def test_a_watchdog_that_runs_is_left_and_one_unknown_is_asked_for(known):
     _, *rest = storm(made)
     assert bool(rest) is (known is None)
     for rec in rest:
-        assert rec.places == (made.interfaces[1],)
+        assert {part.places for part in rec.parts} == {(made.interfaces[1],)}
         assert rec.missing
 
 

@@ -19,7 +19,7 @@ from collectors.model.ecmp_hash import FlowKey, HashField, HashSpec, choose_memb
 from collectors.model.entities import Entity, Host, Interface, Port, Switch, display
 from collectors.model.facts import QueuePairFact
 from collectors.model.roce import SOURCE_PORT_BASE, source_port
-from tuner.advice.cure import GOODPUT, part_of, recommend_change
+from tuner.advice.cure import GOODPUT, part_of, recommend_change, recommend_together
 from tuner.advice.knobs.catalogue import KNOBS
 from tuner.advice.language import platform_of
 from tuner.advice.recommendation import Effect, Recommendation
@@ -139,21 +139,19 @@ def planned_ports(
     parts = []
     for host, chosen in ports.items():
         old = tuple(_port(pair) for pair in flows if pair.device.host == host)
-        parts.append(part_of("qp_source_ports", host, [Host(host)], old, chosen))
+        parts.append(part_of("qp_source_ports", [Host(host)], old, chosen))
     effect = Effect(
         GOODPUT, "ratio", 1.0, 1.0, float(now.max() / then.max()), "published hash, as it counted",
         f"{len(flows)} flows of {display(switch)}: {now.max():.0f} on the fullest of {len(links)} "
         f"links now, {then.max():.0f} then; equal flows, the fullest link sets the pace",
     )  # fmt: skip
-    first = parts[0]
-    made = recommend_change(
-        finding, first.knob, first.places[0], first.current, first.proposed,
+    yield recommend_together(
+        finding, "source ports", parts,
         f"source ports that spread the flows of {display(switch)} evenly: its hash "
         f"({spec.algorithm.value}) explains what its links carried", [effect],
         confidence=min(finding.confidence, 0.6), risk="medium",
-        missing=["whether the jobs' library lets source ports be chosen"],
+        missing=["whether the jobs' library lets source ports be chosen"], optional=True,
     )  # fmt: skip
-    yield replace(made, joint=tuple(parts), optional=True, name="source ports").of(parts)
 
 
 def _leaving(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[QueuePairFact]:
@@ -236,16 +234,11 @@ def spray(
         told = known.get("NCCL_IB_ADAPTIVE_ROUTING", ("", None, ()))[0]
         if told != "1":
             wanted.append(("job_adaptive_routing", hosts, False, True))  # type: ignore[arg-type]
-    parts = []
-    for knob, places, now, then in wanted:
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        parts.append(part_of(knob, display(places[0]) + more, places, now, then))
-    made = recommend_change(
-        finding, "load_balancing", static[0], "static", "adaptive",
+    yield recommend_together(
+        finding, "spraying", [part_of(*one) for one in wanted],
         "choose the path of each packet by load: all NICs place what comes out of order", effects,
-        confidence=min(finding.confidence, 0.7), risk="medium", also=static[1:],
+        confidence=min(finding.confidence, 0.7), risk="medium", optional=True,
     )  # fmt: skip
-    yield replace(made, joint=tuple(parts), optional=True, name="spraying").of(parts)
 
 
 def _tolerates(telemetry: Telemetry, port: Port) -> bool:

@@ -8,10 +8,16 @@ from typing import Final
 from collectors.model.entities import Entity, Interface, Netdev, Port, Switch, display, wire_of
 from collectors.model.facts import Value
 from collectors.model.units import quantity
-from tuner.advice.cure import end_of_loss, recommend_change
+from tuner.advice.cure import (
+    end_of_loss,
+    in_words,
+    part_of,
+    recommend_change,
+    recommend_together,
+)
 from tuner.advice.cures.host import look_at
 from tuner.advice.norm import held, usual
-from tuner.advice.recommendation import Effect, Recommendation
+from tuner.advice.recommendation import Effect, Part, Recommendation
 from tuner.diagnosis.finding import Finding
 from tuner.diagnosis.view import FabricView, Telemetry
 
@@ -80,26 +86,22 @@ def end_storm(
     wanted: tuple[tuple[str, Value], ...] = (
         (ENABLED, True), (DETECTION, USUAL_S), (RESTORATION, USUAL_S),
     )  # fmt: skip
+    parts: list[Part] = []
     for name, proposed in wanted:
         groups: dict[Value | None, list[Entity]] = {}
         for place in places:
             now = telemetry.settings(place).get(name)
             if now is None or name == ENABLED:  # times that were set stay as they are
                 groups.setdefault(None if now is None else now.value, []).append(place)
-        for current, (first, *others) in groups.items():
-            yield recommend_change(
-                finding,
-                name,
-                first,
-                current,
-                proposed,
-                f"let the PFC watchdog of {display(first)} end a pause that does not end by itself",
-                [ends],
-                confidence=finding.confidence,
-                risk="medium",
-                missing=() if current is not None else ("what the watchdog is set to now",),
-                also=others,
-            )
+        parts += [part_of(name, there, now, proposed) for now, there in groups.items()]
+    unknown = any(part.knob == ENABLED and part.current is None for part in parts)
+    yield recommend_together(
+        finding, "watchdog", parts,
+        f"let the PFC watchdog of {in_words(places)} end a pause that does not end by itself",
+        [ends],
+        confidence=finding.confidence, risk="medium",
+        missing=["whether the watchdog is on now"] if unknown else [],
+    )  # fmt: skip
 
 
 def _unwatched(telemetry: Telemetry, fabric: FabricView, switch: Switch) -> list[Interface]:
