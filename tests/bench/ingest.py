@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import resource
 import subprocess
 import sys
@@ -24,7 +23,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 
@@ -34,30 +32,20 @@ from collectors.wire.segment import segments
 from simlab.loopback import free_port
 from tests.bench.ingest_parts import labelled
 from tests.bench.ingest_parts.traffic import COLUMNS, COUNTERS, PORTS, VALUES, agent_items
+from tests.bench.packet_parts.report import Report
 from tests.bench.processes import used_cpu_s
 from tuner.store.memory import MemoryStore
 from tuner.store.sources import fetch_status, open_window
 
 UPLOAD = "/fabric.wire.v1.Telemetry/Upload"
 TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='tuner')"]
-CHECKS: list[dict[str, Any]] = []
-NOTES: list[str] = []
 
 
-def check(
-    name: str, ours: float, op: str, limit: float, unit: str, reference: float | None = None
+def beside(
+    report: Report, name: str, ours: float, op: str, limit: float, unit: str, reference: float
 ) -> None:
-    """Print and keep one comparison; with a reference, the limit is for ours by reference."""
-    ratio = None if reference is None else ours / reference
-    held = ours if ratio is None else ratio
-    passes = held >= limit if op == ">=" else held <= limit
-    beside = "" if reference is None else f"   reference {reference:.4g}, ratio {ratio:.3g}"
-    print(f"{'ok' if passes else 'FAIL':4} {name}: {ours:.4g} {unit}{beside}   ({op} {limit:g})")
-    sys.stdout.flush()
-    CHECKS.append(
-        {"name": name, "ours": ours, "reference": reference, "ratio": ratio, "op": op,
-         "limit": limit, "unit": unit}
-    )  # fmt: skip
+    """Hold the ratio of ours to a reference of the same run to a limit."""
+    report.check(name, ours / reference, limit, op, unit, ours=ours, reference=reference)
 
 
 def in_streams(target: str, method: str, streams: list[list[bytes]], last: int) -> None:
@@ -171,7 +159,7 @@ def serving(folder: Path, port: int) -> subprocess.Popen[bytes]:
     raise RuntimeError("tuner serve does not answer")
 
 
-def bench_ingest(folder: Path, agents: int, samples: int) -> None:
+def bench_ingest(report: Report, folder: Path, agents: int, samples: int) -> None:
     """Parts 1, 2 and 4."""
     streams = uploads(agents, samples)
     values = agents * samples * VALUES
@@ -190,24 +178,26 @@ def bench_ingest(folder: Path, agents: int, samples: int) -> None:
         raise RuntimeError(f"{values} values sent, {stored} stored")
     size = sum(path.stat().st_size for path in segments(folder)) / values
     reference, reference_size = reference_ingest(4, max(samples // 5, 10))
-    NOTES.append(
+    report.note(
         f"ingest: {agents} agents, {values} values in {wall:.1f} s of wall time, all acknowledged "
         "after fdatasync; the reference stores nothing and syncs nothing"
     )
-    check(
-        "values per second and core through gRPC to disk and window",
+    beside(
+        report, "values per second and core through gRPC to disk and window",
         1 / used, ">=", 3, "values/s", 1 / reference,
     )  # fmt: skip
-    check("bytes per value on disk", size, "<=", 0.5, "bytes", reference_size)
+    beside(report, "bytes per value on disk", size, "<=", 0.5, "bytes", reference_size)
     before = time.process_time()
     window, _ = open_window(f"dir={folder}")
     replay = time.process_time() - before
     if len(window.agents) != agents:
         raise RuntimeError("replay lost agents")
-    check("replay from disk into a window", values / replay / 1e6, ">=", 3, "million values/s")
+    report.check(
+        "replay from disk into a window", values / replay / 1e6, 3, ">=", "million values/s"
+    )
 
 
-def bench_window(ports: int, samples: int) -> None:
+def bench_window(report: Report, ports: int, samples: int) -> None:
     """Part 3."""
     store = MemoryStore()
     agents = ports // PORTS
@@ -219,7 +209,7 @@ def bench_window(ports: int, samples: int) -> None:
             store.add(item)
             adding += time.process_time() - before
     values = agents * samples * VALUES
-    NOTES.append(
+    report.note(
         f"window: {ports} ports x {COUNTERS} counters x {samples} samples = {values} values; "
         f"{adding / values * 1e9:.0f} ns per value to add ({time.process_time() - began:.0f} s "
         "with making them)"
@@ -228,16 +218,16 @@ def bench_window(ports: int, samples: int) -> None:
     window = store.window()
     first = window.growth_all(COLUMNS[0].metric)
     grown = time.process_time() - before
-    check(f"growth of all {ports * COUNTERS} counters of a window", grown, "<=", 10, "CPU s")
+    report.check(f"growth of all {ports * COUNTERS} counters", grown, 10, "<=", "CPU s")
     before = time.process_time()
     total = sum(
         growth.rate for column in COLUMNS for growth in window.growth_all(column.metric).values()
     )
-    check("the same, every growth looked at one by one", time.process_time() - before, "<=", 15,
-          "CPU s")  # fmt: skip
+    looked = time.process_time() - before
+    report.check("the same, every growth looked at one by one", looked, 15, "<=", "CPU s")
     before = time.process_time()
     tables = sum(float(window.growth_table(column.metric).rate.sum()) for column in COLUMNS)
-    NOTES.append(f"the same as arrays: {time.process_time() - before:.2f} CPU s")
+    report.note(f"the same as arrays: {time.process_time() - before:.2f} CPU s")
     if abs(tables - total) > 1e-6 * total or len(first) != ports:
         raise RuntimeError("table and mapping differ")
     entity = next(iter(first))
@@ -252,9 +242,12 @@ def bench_window(ports: int, samples: int) -> None:
             delta(series.column, old, new)
     by_one = (time.process_time() - before) / rounds / (len(numbers) - 1)
     steps = ports * COUNTERS * (samples - 1)
-    check("steps of counter arithmetic per second", steps / grown, ">=", 10, "steps/s", 1 / by_one)
+    beside(
+        report, "steps of counter arithmetic per second",
+        steps / grown, ">=", 10, "steps/s", 1 / by_one,
+    )  # fmt: skip
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    check(f"memory with {ports} ports in the window", peak, "<=", 6, "GiB")
+    report.check(f"memory with {ports} ports in the window", peak, 6, "<=", "GiB")
 
 
 def main() -> int:
@@ -264,11 +257,11 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--agents", type=int, default=16, help="of the part through gRPC")
     chosen = parser.parse_args()
+    report = Report("ingest")
     with tempfile.TemporaryDirectory() as folder:
-        bench_ingest(Path(folder) / "data", chosen.agents, 500)
-    bench_window(chosen.ports, chosen.samples)
-    print("\n".join(NOTES))
-    print(json.dumps({"bench": "ingest", "checks": CHECKS, "notes": NOTES}, ensure_ascii=False))
+        bench_ingest(report, Path(folder) / "data", chosen.agents, 500)
+    bench_window(report, chosen.ports, chosen.samples)
+    report.finish()
     return 0
 
 

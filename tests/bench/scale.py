@@ -24,6 +24,7 @@ from typing import Any
 
 from collectors.model.entities import link
 from collectors.wire.segment import segments
+from tests.bench.packet_parts.report import Report
 from tests.bench.scale_parts.clos import Clos
 from tests.bench.scale_parts.telemetry import NARROW, STARVED, UNGUARDED, write_store
 
@@ -31,26 +32,6 @@ TUNER = [sys.executable, "-c", "from tuner.cli.main import app; app(prog_name='t
 RAIL = 2
 CORES = 2
 DIAGNOSE_S, SUGGEST_S, MEMORY_BYTES = 15.0, 20.0, 6e9
-CHECKS: list[dict[str, Any]] = []
-NOTES: list[str] = []
-
-
-def check(name: str, ours: float, op: str, limit: float, unit: str) -> None:
-    """Print and keep one goal."""
-    passes = ours >= limit if op == ">=" else ours <= limit
-    print(
-        f"{'ok' if passes else 'FAIL':4} {name}: {ours:.4g} {unit}   ({op} {limit:g})", flush=True
-    )
-    CHECKS.append(
-        {"name": name, "ours": ours, "reference": None, "ratio": None, "op": op, "limit": limit,
-         "unit": unit}
-    )  # fmt: skip
-
-
-def note(text: str) -> None:
-    """Print and keep a measured figure that is no goal."""
-    print(f"     {text}", flush=True)
-    NOTES.append(text)
 
 
 @dataclass(frozen=True)
@@ -78,21 +59,21 @@ def run(*args: str) -> Run:
     return Run(json.loads(text), process.returncode, wall, cpu, usage.ru_maxrss * 1024.0)
 
 
-def measure(runs: int, name: str, limit_s: float, *args: str) -> dict[str, Any]:
+def measure(report: Report, runs: int, name: str, limit_s: float, *args: str) -> dict[str, Any]:
     """Run a command several times, print best and median, check the median and all peaks."""
     first = run(*args)
-    note(f"{name}, first run: wall {first.wall_s:.1f} s, CPU {first.cpu_s:.1f} s")
+    report.note(f"{name}, first run: wall {first.wall_s:.1f} s, CPU {first.cpu_s:.1f} s")
     made = [run(*args) for _ in range(runs)]
     walls, cpus = sorted(one.wall_s for one in made), sorted(one.cpu_s for one in made)
-    note(
+    report.note(
         f"{name}, {runs} runs: wall best {walls[0]:.1f} s, median {median(walls):.1f} s, worst "
         f"{walls[-1]:.1f} s; CPU best {cpus[0]:.1f} s, median {median(cpus):.1f} s; exit code "
         f"{made[-1].code}; load average {os.getloadavg()[0]:.1f} of {len(os.sched_getaffinity(0))}"
         " cores"
     )
-    check(f"{name}, wall clock, median of {runs}", median(walls), "<=", limit_s, "s")
+    report.check(f"{name}, wall clock, median of {runs}", median(walls), limit_s, "<=", "s")
     peak = max(one.peak_bytes for one in (first, *made))
-    check(f"{name}, peak memory", peak, "<=", MEMORY_BYTES, "bytes")
+    report.check(f"{name}, peak memory", peak, MEMORY_BYTES, "<=", "bytes")
     return made[-1].document
 
 
@@ -119,6 +100,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder of the store; used again where it is")
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    report = Report("scale")
     clos = Clos(options.pods)
     print(f"{clos.hosts} hosts, {clos.hosts * 8} NIC ports, {len(clos.switches)} switches")
     with tempfile.TemporaryDirectory(prefix="fabric-scale-") as scratch:
@@ -126,22 +108,26 @@ def main() -> None:
         if not segments(folder):
             began = time.process_time()
             values = write_store(folder, clos, options.samples, lambda _: None)
-            note(f"store of {values} values written in {time.process_time() - began:.0f} s of CPU")
+            report.note(
+                f"store of {values} values written in {time.process_time() - began:.0f} s of CPU"
+            )
         size = sum(path.stat().st_size for path in segments(folder))
-        note(f"store on disk: {size / 1e6:.0f} MB in {len(segments(folder))} segments")
+        report.note(f"store on disk: {size / 1e6:.0f} MB in {len(segments(folder))} segments")
         source = ("--source", f"dir={folder}")
-        document = measure(options.runs, "full diagnosis", DIAGNOSE_S, "diagnose", *source)
+        document = measure(report, options.runs, "full diagnosis", DIAGNOSE_S, "diagnose", *source)
         found = {(finding["rule"], finding["place"]["entity"]) for finding in document["findings"]}
-        check("planted faults found", len(planted(clos) & found), ">=", 3, "of 3")
+        report.check("planted faults found", len(planted(clos) & found), 3, ">=", "of 3")
         graver = [f for f in document["findings"] if f["severity"] != "info"]
-        check("findings above information beside them", len(graver) - 3, "<=", 0, "findings")
+        report.check("findings above information beside them", len(graver) - 3, 0, "<=", "findings")
         broken = [r["rule"] for r in document["rules"] if "does not break" in str(r["missing"])]
-        check("rules that broke", len(broken), "<=", 0, "rules")
-        advice = measure(options.runs, "suggest", SUGGEST_S, "suggest", "--budget", "0", *source)
+        report.check("rules that broke", len(broken), 0, "<=", "rules")
+        advice = measure(
+            report, options.runs, "suggest", SUGGEST_S, "suggest", "--budget", "0", *source
+        )
         helped = {place for rec in advice["recommendations"] for place in rec["because"]}
         cured = [f for f in graver if f["id"] in helped]
-        check("planted faults with advice", len(cured), ">=", 3, "of 3")
-    print(json.dumps({"bench": "scale", "checks": CHECKS, "notes": NOTES}))
+        report.check("planted faults with advice", len(cured), 3, ">=", "of 3")
+    report.finish()
 
 
 if __name__ == "__main__":
