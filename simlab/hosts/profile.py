@@ -38,8 +38,15 @@ DRIVERS: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
     }
 )
 _WITH_PMA: Final = frozenset({"mlx5"})
-_OPTIONAL: Final = ("cc_rx_ce_pkts", "cc_rx_cnp_pkts", "cc_tx_cnp_pkts")
-_OPTIONAL_ALSO: Final = ("rdma_tx_packets", "rdma_tx_bytes", "rdma_rx_packets", "rdma_rx_bytes")
+# Counters that have no file until somebody turns them on (`rdma statistic set optional-counters`).
+_OPTIONAL: Final = frozenset(
+    {
+        "cc_rx_ce_pkts", "cc_rx_cnp_pkts", "cc_tx_cnp_pkts",
+        "rdma_tx_packets", "rdma_tx_bytes", "rdma_rx_packets", "rdma_rx_bytes",
+    }
+)  # fmt: skip
+LIFESPAN_MS: Final = 10  # hw_counters/lifespan: how long the kernel serves what it read before
+UNREAD_QUEUES: Final = 64  # real drivers have hundreds of statistics more than anybody reads
 LOSSLESS: Final = 3
 DATA_DSCP: Final = 26
 CNP_DSCP: Final = 48
@@ -85,69 +92,82 @@ def _expanded(keys: Mapping[str, object], lossless: tuple[int, ...]) -> tuple[st
 def build_host(name: str, driver: str = "mlx5", nics: int = 8) -> FakeHost:
     """Return a host that is set right: one lossless priority, CNPs apart, jumbo frames."""
     module, _, ethernet = DRIVERS[driver]
-    hw = {key: 0 for key in columns("hw_counters", driver) if key not in _OPTIONAL}
-    hw = {key: 10 if key == "lifespan" else 0 for key in hw if key not in _OPTIONAL_ALSO}
-    pma = dict.fromkeys(columns("sysfs_counters", driver), 0) if driver in _WITH_PMA else None
-    statistics = {
-        key.removeprefix("statistics/"): 0
-        for key in columns("netdev")
-        if key.startswith("statistics/")
-    }
-    snmp6 = dict.fromkeys(columns("dev_snmp6"), 0)
-    stats = tuple((key, 0) for key in _expanded(columns("ethtool", ethernet), (LOSSLESS,)))
-    # Real drivers have hundreds more that nobody reads: one queue each here.
-    stats += tuple((f"rx{queue}_packets", 0) for queue in range(64))
-    devices: list[FakeDevice] = []
-    netdevs: list[FakeNetdev] = []
+    devices = tuple(_device(driver, index) for index in range(nics))
+    netdevs = tuple(_netdev(driver, index) for index in range(nics))
     files: dict[str, str] = {}
-    for index in range(nics):
-        netdev = f"eth{index}"
-        pci = f"0000:{0x10 + index:02x}:00.0"
-        octet = f"{index + 1:02x}"
-        address = f"0000:0000:0000:0000:0000:ffff:0a{octet}:0001"
-        gids = {
-            0: (f"fe80:0000:0000:0000:ba3f:d2ff:fe12:34{octet}", "IB/RoCE v1", netdev),
-            1: (f"fe80:0000:0000:0000:ba3f:d2ff:fe12:34{octet}", "RoCE v2", netdev),
-            2: (address, "IB/RoCE v1", netdev),
-            3: (address, "RoCE v2", netdev),
-        }
-        counted = hw if len(hw) > 1 else None  # siw has no hardware counters at all
-        port = FakePort(counters=pma, hw_counters=counted, gids=gids, cm=_connections())
-        identity = {"board_id": "MT_0000000838", "hca_type": "MT4129"} if driver == "mlx5" else {}
-        if not module:
-            identity = {"parent": netdev} if driver == "rxe" else {"node_type": "4: RNIC"}
-        devices.append(
-            FakeDevice(
-                f"{driver}_{index}" if driver != "bnxt_re" else f"bnxt_re{index}",
-                module,
-                pci,
-                f"b83f:d203:0012:34{octet}",
-                (port,),
-                identity,
-                pci=_pcie(),
-            )
-        )
-        netdevs.append(
-            FakeNetdev(netdev, index + 2, pci if module else "", statistics, snmp6=snmp6)
-        )
-        if driver == "mlx5":
-            files |= _mlx5_congestion_control(netdev, devices[-1].name)
-    interfaces = [netdev.name for netdev in netdevs]
+    if driver == "mlx5":
+        for netdev, device in zip(netdevs, devices, strict=True):
+            files |= _mlx5_congestion_control(netdev.name, device.name)
+    keys = _expanded(columns("ethtool", ethernet), (LOSSLESS,))
+    unread = tuple(f"rx{queue}_packets" for queue in range(UNREAD_QUEUES))
+    stats = tuple((key, 0) for key in (*keys, *unread))
     dcb = FakeDcb(
         pfc=(LOSSLESS,),
         dscp={DATA_DSCP: LOSSLESS, CNP_DSCP: CNP_PRIORITY},
         prio_to_buffer=(0, 0, 0, 1, 0, 0, 0, 0),
         buffer_bytes=(40_000, 200_000, 0, 0, 0, 0, 0, 0),
     )
+    interfaces = [netdev.name for netdev in netdevs]
     return FakeHost(
         name,
         driver,
-        tuple(devices),
-        tuple(netdevs),
+        devices,
+        netdevs,
         dict.fromkeys(interfaces, stats) if ethernet not in ("veth", "erdma", "efa") else {},
         dict.fromkeys(interfaces, dcb) if module else {},
         dict.fromkeys(interfaces, (False, False)),
         files,
+    )
+
+
+def _pci_address(index: int) -> str:
+    return f"0000:{0x10 + index:02x}:00.0"
+
+
+def _device(driver: str, index: int) -> FakeDevice:
+    """Return the RDMA device of a NIC, its counters at zero and a RoCE v2 GID in place 3."""
+    module = DRIVERS[driver][0]
+    netdev, octet = f"eth{index}", f"{index + 1:02x}"
+    local = f"fe80:0000:0000:0000:ba3f:d2ff:fe12:34{octet}"
+    mapped = f"0000:0000:0000:0000:0000:ffff:0a{octet}:0001"
+    kinds = ("IB/RoCE v1", "RoCE v2")
+    gids = dict(enumerate((gid, kind, netdev) for gid in (local, mapped) for kind in kinds))
+    hw = {
+        key: LIFESPAN_MS if key == "lifespan" else 0
+        for key in columns("hw_counters", driver)
+        if key not in _OPTIONAL
+    }
+    port = FakePort(
+        counters=dict.fromkeys(columns("sysfs_counters", driver), 0)
+        if driver in _WITH_PMA
+        else None,
+        hw_counters=hw if len(hw) > 1 else None,  # siw has no hardware counters at all
+        gids=gids,
+        cm=_connections(),
+    )
+    identity = {"board_id": "MT_0000000838", "hca_type": "MT4129"} if driver == "mlx5" else {}
+    if not module:
+        identity = {"parent": netdev} if driver == "rxe" else {"node_type": "4: RNIC"}
+    return FakeDevice(
+        f"{driver}_{index}" if driver != "bnxt_re" else f"bnxt_re{index}",
+        module,
+        _pci_address(index),
+        f"b83f:d203:0012:34{octet}",
+        (port,),
+        identity,
+        pci=_pcie(),
+    )
+
+
+def _netdev(driver: str, index: int) -> FakeNetdev:
+    """Return the network interface of a NIC, its counters at zero."""
+    counted = [key for key in columns("netdev") if key.startswith("statistics/")]
+    return FakeNetdev(
+        f"eth{index}",
+        index + 2,  # 1 is lo
+        _pci_address(index) if DRIVERS[driver][0] else "",
+        {key.removeprefix("statistics/"): 0 for key in counted},
+        snmp6=dict.fromkeys(columns("dev_snmp6"), 0),
     )
 
 
