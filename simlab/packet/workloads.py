@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
@@ -181,9 +181,3 @@ def poisson(
             flows.append(Flow(src=host, dst=rng.choice(others), size_bytes=size, start_s=now))
             now += -math.log(1 - rng.random()) / per_second
     return traffic_of_flows(flows, name=f"poisson{load:g}")
-
-
-def on_priority(traffic: Traffic, priority: int) -> Traffic:
-    """Return the traffic moved to another priority."""
-    moved = tuple(replace(one, priority=priority) for one in traffic.connections)
-    return replace(traffic, connections=moved)

@@ -18,7 +18,6 @@ QUEUE_WORDS: Final = (
     "q_packets", "q_bytes", "q_drops", "q_ecn", "q_wred", "q_depth", "q_max", "wd_storms",
 )  # fmt: skip
 GROUP_WORDS: Final = ("pg_max", "pg_headroom_max")
-GAUGES: Final = frozenset({"q_depth", "q_max", "pg_max", "pg_headroom_max"})
 SLOTS: Final = 8
 
 _NAMES: Final = {

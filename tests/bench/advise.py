@@ -69,6 +69,13 @@ def kept(path: Path | None) -> list[Trial]:
     return [msgspec.json.decode(line, type=Trial) for line in path.read_bytes().splitlines()]
 
 
+def keep(path: Path | None, trial: Trial) -> None:
+    """Add a finished draw to the file of finished draws, where there is one."""
+    if path is not None:
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(trial) + b"\n")
+
+
 def tried(todo: Sequence[tuple[str, int]], options: argparse.Namespace) -> Iterator[Trial]:
     """Yield the trials of draws as they end, and keep each at once where asked to."""
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
@@ -80,9 +87,7 @@ def tried(todo: Sequence[tuple[str, int]], options: argparse.Namespace) -> Itera
                 name, seed = jobs[job]
                 print(f"{name} seed {seed} broke: {error!r}", file=sys.stderr, flush=True)
                 continue
-            if options.out is not None:
-                with options.out.open("ab") as file:
-                    file.write(msgspec.json.encode(trial) + b"\n")
+            keep(options.out, trial)
             share = f"{trial.recovered(trial.advised):6.2f}" if trial.curable else "     -"
             print(
                 f"{number:4}/{len(todo)} {trial.family:30} recovered {share}  "

@@ -59,15 +59,15 @@ def in_streams(target: str, method: str, streams: list[list[bytes]], last: int) 
             yield from messages
             done.wait(300)
 
-        answered = 0
         try:
             with grpc.insecure_channel(target) as channel:
-                for answer in channel.stream_stream(method)(feed()):
-                    answered += 1
-                    reached = answered if not answer else pb.Answer.FromString(answer).acknowledged
-                    if reached >= last:
-                        done.set()
-                        break
+                answers = enumerate(channel.stream_stream(method)(feed()), 1)
+                reached = (
+                    pb.Answer.FromString(answer).acknowledged if answer else number
+                    for number, answer in answers
+                )
+                next(number for number in reached if number >= last)
+                done.set()
         except Exception as error:  # noqa: BLE001  reported by the main thread
             failures.append(error)
         done.set()
@@ -107,11 +107,10 @@ def writes(agents: int, samples: int) -> list[list[bytes]]:
             values = iter(item.batch.ints)
             for port, column in itertools.product(range(PORTS), COLUMNS):
                 sample = message.samples.add(value=next(values), at_ms=item.batch.at_ns // 10**6)
-                for name, value in (
-                    ("__name__", column.metric), ("host", f"node{n}"), ("device", f"mlx5_{port}"),
-                    ("port", "1"),
-                ):  # fmt: skip
-                    sample.labels.add(name=name, value=value)
+                sample.labels.add(name="__name__", value=column.metric)
+                sample.labels.add(name="host", value=f"node{n}")
+                sample.labels.add(name="device", value=f"mlx5_{port}")
+                sample.labels.add(name="port", value="1")
             stream.append(message.SerializeToString())
         out.append(stream)
     return out

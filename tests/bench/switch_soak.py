@@ -173,19 +173,19 @@ def lab(folder: Path) -> Iterator[Path]:
 def soak(seconds: float) -> tuple[dict[str, Watch], Machine]:
     """Return what the fleets saw, and how the machine was meanwhile."""
     with tempfile.TemporaryDirectory() as name, lab(Path(name)) as inventory:
-        collectors = []
+        fleets: list[Fleet] = []
         try:
             until = time.monotonic() + seconds
             watches, threads, machine = {}, [], Machine()
             stalled, spent = stalled_s(), time.process_time()
             for fleet, build, _ in builders(inventory):
                 collector = build()
-                collectors.append(collector)
+                fleets += [collector] if isinstance(collector, Fleet) else []
                 watch = watches[fleet] = Watch(fleet)
                 threads.append(threading.Thread(target=run, args=(collector, watch, until)))
                 threads[-1].start()
             while time.monotonic() < until:
-                machine.look([made for made in collectors if isinstance(made, Fleet)])
+                machine.look(fleets)
                 time.sleep(min(1.0, max(0.1, until - time.monotonic())))
             for thread in threads:
                 thread.join()
@@ -193,9 +193,8 @@ def soak(seconds: float) -> tuple[dict[str, Watch], Machine]:
             if stalled is not None and (now := stalled_s()) is not None:
                 machine.stalled_ratio = (now - stalled) / seconds
         finally:
-            for collector in collectors:
-                if isinstance(collector, Fleet):
-                    collector.close()
+            for made in fleets:
+                made.close()
     return watches, machine
 
 

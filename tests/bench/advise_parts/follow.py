@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import product
 
 from collectors.model.entities import Entity
 from collectors.model.errors import FabricError
@@ -42,11 +43,11 @@ SUBNET: dict[str, tuple[str, Callable[[str], Value]]] = {
 def changes_of(draw: Draw, recommendation: Recommendation) -> Iterator[Change]:
     """Yield a recommendation as changes of a draw, in the simulator's names."""
     if recommendation.knob in OPTIONS:  # one file for all switches
-        for option, text in OPTIONS[recommendation.knob](recommendation.proposed):
-            if option in SUBNET:
-                setting, value = SUBNET[option]
-                for node in draw.plan.topology.switches:
-                    yield Change(draw.names.switch(node), setting, value(text))
+        options = OPTIONS[recommendation.knob](recommendation.proposed)
+        known = [(*SUBNET[option], text) for option, text in options if option in SUBNET]
+        switches = [draw.names.switch(node) for node in draw.plan.topology.switches]
+        for (setting, value, text), switch in product(known, switches):
+            yield Change(switch, setting, value(text))
         return
     for step in recommendation.each():
         yield change_at(step.scope, step.knob, step.proposed)

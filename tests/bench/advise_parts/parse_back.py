@@ -66,7 +66,8 @@ def read_back(plan: Plan) -> ReadBack:
             steps += len(carried)
             for step in carried:
                 wrong += _held(platform, "apply", read, step, step.proposed)
-                if step.current is not None and back is not None:
+            for step in carried if back is not None else ():
+                if step.current is not None:
                     former = start.get((step.scope, step.knob))
                     wrong += _held(platform, "undo", back, step, former)
     return ReadBack(steps, tuple(wrong))

@@ -34,7 +34,7 @@ from simlab.packet.parameters import (
 from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, leaf_spine, star
 from simlab.packet.traffic import Connection, Message, Traffic
-from simlab.packet.workloads import Flow, incast, on_priority, traffic_of_flows
+from simlab.packet.workloads import Flow, incast, traffic_of_flows
 from tests.simlab.packet.recorded_words import told
 
 EXPECTED = Path(__file__).resolve().parents[2] / "fixtures/packet/recorded_runs/expected.json"
@@ -208,7 +208,7 @@ def reused() -> Simulation:
     ]
     switch = SwitchModel(buffer_bytes=60_000, pfc=False, queue_limit_bytes=40_000)
     model = Model(congestion=OFF, transport=replace(WIRE, retry_limit=3), switch=switch)
-    traffic = on_priority(traffic_of_flows(flows), 0)
+    traffic = traffic_of_flows([replace(flow, priority=0) for flow in flows])
     return simulated(star(6, delay_s=0.5e-6), model, traffic, 3e-3)
 
 

@@ -29,7 +29,7 @@ from simlab.packet.results import (
 from simlab.packet.simulation import Simulation
 from simlab.packet.topology import Cable, Topology, star
 from simlab.packet.traffic import Connection, Message, Traffic
-from simlab.packet.workloads import Flow, incast, on_priority, traffic_of_flows
+from simlab.packet.workloads import Flow, incast, traffic_of_flows
 from tests.simlab.packet.bare import OFF, WIRE
 
 
@@ -136,7 +136,7 @@ def test_weights_share_a_port_and_strict_priority_takes_it_first():
         weights={3: 3, 4: 1}, strict=(6,), lossless=(3, 4), xoff_bytes=50_000, buffer_bytes=64 << 20
     )
     parts = [
-        on_priority(traffic_of_flows([Flow(src=i, dst=3, size_bytes=4_000_000)]), priority)
+        traffic_of_flows([Flow(src=i, dst=3, size_bytes=4_000_000, priority=priority)])
         for i, priority in enumerate((3, 4))
     ]
     connections = tuple(one for part in parts for one in part.connections)

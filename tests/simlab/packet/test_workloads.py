@@ -13,7 +13,6 @@ from simlab.packet.workloads import (
     Flow,
     SizeDistribution,
     incast,
-    on_priority,
     permutation,
     poisson,
     traffic_of_flows,
@@ -193,7 +192,6 @@ def test_queue_pairs_are_numbered_by_host_in_start_order_and_ports_follow_the_ke
     assert sent == [(0, 20, 1e-6), (1, 10, 2e-6)]
     assert (made.flows, made.name) == (True, "flows")
     assert not traffic_of_flows(flows, reuse=False).flows
-    assert {one.priority for one in on_priority(made, 2).connections} == {2}
 
 
 @pytest.mark.parametrize(
