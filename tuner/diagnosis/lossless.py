@@ -49,8 +49,8 @@ def usual_lossless(telemetry: Telemetry) -> frozenset[int]:
 class Drops:
     """Packets that a switch lost of a lossless priority: at ingress groups, at egress queues."""
 
-    at_ingress: Mapping[Interface, tuple[float, Evidence]]
-    at_egress: Mapping[Interface, tuple[float, Evidence]]
+    at_ingress: dict[Interface, tuple[float, Evidence]]
+    at_egress: dict[Interface, tuple[float, Evidence]]
 
     @property
     def total(self) -> float:
@@ -71,22 +71,16 @@ def lossless_drops(telemetry: Telemetry) -> Mapping[Switch, Drops]:
     def found() -> dict[Switch, Drops]:
         lossless = usual_lossless(telemetry)
         by_switch: dict[Switch, Drops] = {}
-        for metrics, ingress in (
-            ((switch.GROUP_DROPS, switch.GROUP_BUFFER_DROPS), True),
-            ((interface.QUEUE_DROPS,), False),
-        ):
-            for metric in metrics:
-                for entity, growth in telemetry.growing(metric.name).items():
-                    if not isinstance(entity, Slot):
-                        continue
-                    place = entity.parent
-                    if entity.index not in lossless or not isinstance(place, Interface):
-                        continue
-                    drops = by_switch.setdefault(place.switch, Drops({}, {}))
-                    side = drops.at_ingress if ingress else drops.at_egress
-                    before = side.get(place, (0.0, None))[0]
-                    evidence = grew(metric, entity, growth, "0 in a lossless priority")
-                    side[place] = before + growth.total, evidence  # type: ignore[index]
+        for metric in (switch.GROUP_DROPS, switch.GROUP_BUFFER_DROPS, interface.QUEUE_DROPS):
+            for slot, growth in telemetry.growing(metric.name).items():
+                place = slot.parent if isinstance(slot, Slot) and slot.index in lossless else None
+                if not isinstance(place, Interface):
+                    continue
+                drops = by_switch.setdefault(place.switch, Drops({}, {}))
+                side = drops.at_egress if metric is interface.QUEUE_DROPS else drops.at_ingress
+                before = side[place][0] if place in side else 0.0
+                evidence = grew(metric, slot, growth, "0 in a lossless priority")
+                side[place] = before + growth.total, evidence
         return by_switch
 
     return once(telemetry, "lossless_drops", found)

@@ -19,21 +19,7 @@ _NAMES: Final = ("buffer_alpha", "buffer_alpha_exponent", "pause_threshold_bytes
 
 def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     """Find switches that stop their peers with a smaller share of buffer than most have."""
-    lossless = usual_lossless(telemetry)
-    shares: dict[str, dict[Switch, tuple[float, Slot]]] = {}
-    for name in _NAMES:
-        for told, slots in telemetry.alike(name).items():
-            if not isinstance(told, (int, float)):
-                continue
-            value = float(2**told if name.endswith("exponent") else told)
-            for slot in slots:
-                if not isinstance(slot, Slot) or slot.index not in lossless:
-                    continue
-                place = slot.parent
-                if isinstance(place, Interface):
-                    known = shares.setdefault(name, {}).get(place.switch)
-                    if known is None or value < known[0]:
-                        shares[name][place.switch] = value, slot
+    shares = {name: least for name in _NAMES if (least := _least(telemetry, name))}
     stopping = _stopping(telemetry, fabric)
     findings: list[Finding] = []
     judged = False
@@ -49,6 +35,23 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
                 findings.append(_finding(rule, name, switch, slot, value, usual, roots))
     missing = () if judged else ("buffer alpha of the lossless priority of several switches",)
     return verdict(rule, findings, judged=judged, missing=missing)
+
+
+def _least(telemetry: Telemetry, name: str) -> dict[Switch, tuple[float, Slot]]:
+    """Return the smallest share of a lossless priority at each switch, and where it is."""
+    lossless = usual_lossless(telemetry)
+    told = [
+        (float(2**value if name.endswith("exponent") else value), slot, slot.parent.switch)
+        for value, slots in telemetry.alike(name).items()
+        if isinstance(value, (int, float))
+        for slot in slots
+        if isinstance(slot, Slot) and slot.index in lossless and isinstance(slot.parent, Interface)
+    ]
+    least: dict[Switch, tuple[float, Slot]] = {}
+    for share, slot, switch in told:
+        if switch not in least or share < least[switch][0]:
+            least[switch] = share, slot
+    return least
 
 
 def _stopping(telemetry: Telemetry, fabric: FabricView) -> dict[Switch, list[PauseRoot]]:
