@@ -79,7 +79,7 @@ def test_times_end_where_the_clock_of_a_run_ends():
 
 
 @pytest.mark.parametrize(
-    ("record", "name", "most", "above"),
+    ("record", "name", "last", "beyond"),
     [
         (SMALL, "window_packets", 2**23, 2**23 + 1),  # half of the packet sequence numbers
         (SMALL, "ack_every", 10**15, 10**15 + 1),
@@ -93,10 +93,11 @@ def test_times_end_where_the_clock_of_a_run_ends():
         (SwitchModel(), "weights", {3: 4096}, {3: 4097}),
         (HostModel(), "drain_bps", 1e15, 1e15 + 0.5),
         (HostModel(), "slow", {0: 1.0}, {0: 0.5}),
+        (SwitchModel(), "headroom_delays", 0.0, -0.5),
     ],
 )
-def test_a_number_is_taken_up_to_its_most(record, name, most, above):
-    assert outside(record, name, most, above) == [above]
+def test_a_number_is_taken_up_to_its_bound(record, name, last, beyond):
+    assert outside(record, name, last, beyond) == [beyond]
 
 
 def test_rates_delays_and_seeds_have_bounds_of_their_own():
@@ -232,6 +233,8 @@ def one(**changes) -> Traffic:
         ({"priority": 8}, True),
         ({"priority": -1}, True),
         ({"size_bytes": 0}, True),
+        ({"size_bytes": 10**15}, False),
+        ({"size_bytes": 10**15 + 1}, True),
         ({"repeat": 0}, True),
         ({"start_s": -1e-12}, True),
         ({"delay_s": -1e-12}, True),
