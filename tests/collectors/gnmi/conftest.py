@@ -5,6 +5,7 @@ import pytest
 from collectors.gnmi.client import Dial
 from collectors.gnmi.subscriber import Options, Subscriber
 from collectors.model.entities import Switch
+from collectors.model.errors import FabricError
 from simlab.switches.gnmi_face import GnmiFace
 from simlab.switches.gnmi_target import GnmiFaults, GnmiTarget
 from simlab.switches.state import SwitchState
@@ -56,3 +57,13 @@ def rig():
     yield make
     for made in rigs:
         made.close()
+
+
+def first_error(made, polls=20):
+    """Return the first error that polling meets, None where there is none."""
+    for _ in range(polls):
+        try:
+            made.poll(wait_s=0.1)
+        except FabricError as error:
+            return error
+    return None

@@ -1,30 +1,19 @@
-"""The subscription as it lives: modes, faults, fallbacks, credentials, TLS."""
+"""The subscription as it lives: modes, faults, fallbacks, credentials."""
 
 import asyncio
-import subprocess
 
 import pytest
 
-from collectors.gnmi.client import Client, Dial
-from collectors.gnmi.vendors import VENDORS
+from collectors.gnmi.client import Dial
 from collectors.model.errors import Denied, FabricError, NotSupported, Unavailable
 from collectors.targets.secret import Secret
-from collectors.targets.tls import Tls
 from simlab.switches.gnmi_target import GnmiFaults
 from tests.collectors.passes import clock, reasons, values
 
+from .conftest import first_error
+
 RX = "fabric_pfc_rx_frames_total"
 WORD = "correct horse"
-
-
-def first_error(made, polls=20):
-    """Return the first error that polling meets, None where there is none."""
-    for _ in range(polls):
-        try:
-            made.poll(wait_s=0.1)
-        except FabricError as error:
-            return error
-    return None
 
 
 @pytest.mark.parametrize("platform", ["eos", "junos", "nxos", "nvue", "sonic"])
@@ -322,73 +311,3 @@ def test_a_target_without_get_costs_a_gap_and_no_value(rig):
         gaps |= reasons(result)
     assert ("settings", "NotSupported") in gaps
     assert len(seen) > 10
-
-
-# --- TLS ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-
-    def openssl(*argv):
-        subprocess.run(["openssl", *argv], cwd=folder, check=True, capture_output=True)
-
-    key = ("-newkey", "rsa:2048", "-nodes", "-days", "2")
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca")
-    for name in ("leaf1.lab", "client"):
-        openssl(
-            "req", *key[:3], "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"
-        )
-        (folder / "ext").write_text(f"subjectAltName=DNS:{name}\n")
-        openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
-            "-CAcreateserial", "-out", f"{name}.pem", "-days", "2", "-extfile", "ext",
-        )  # fmt: skip
-    return folder
-
-
-def keys(folder, client_ca=None):
-    return (
-        (folder / "leaf1.lab.key").read_bytes(),
-        (folder / "leaf1.lab.pem").read_bytes(),
-        client_ca,
-    )
-
-
-def test_tls_by_ca_and_name(rig, certificates):
-    tls = Tls(ca=str(certificates / "ca.pem"), server_name="leaf1.lab")
-    made = rig("eos", None, keys(certificates))
-    made.dial = Dial("127.0.0.1", made.port, tls=tls)
-    made.subscriber = made.new()
-    assert values(made.poll())
-
-
-def test_tls_mutual(rig, certificates):
-    ca = (certificates / "ca.pem").read_bytes()
-    made = rig("eos", None, keys(certificates, ca))
-    files = {name: str(certificates / name) for name in ("ca.pem", "client.pem", "client.key")}
-    good = Tls(files["ca.pem"], files["client.pem"], files["client.key"], "leaf1.lab")
-    made.dial = Dial("127.0.0.1", made.port, tls=good)
-    made.subscriber = made.new()
-    assert values(made.poll())
-    made.run(made.subscriber.close())
-    made.dial = Dial("127.0.0.1", made.port, tls=Tls(files["ca.pem"], server_name="leaf1.lab"))
-    made.subscriber = made.new()
-    assert isinstance(first_error(made), Unavailable)
-
-
-def test_tls_of_a_stranger_is_refused_and_may_be_trusted_on_purpose(rig, certificates):
-    made = rig("eos", None, keys(certificates))
-
-    async def ask(tls):
-        client = Client("leaf1", Dial("127.0.0.1", made.port, tls=tls, timeout_s=3), VENDORS["eos"])
-        await client.open()
-        try:
-            return await client.capabilities()
-        finally:
-            await client.close()
-
-    with pytest.raises(Unavailable):
-        made.run(ask(Tls()))
-    assert made.run(ask(Tls(trust_first=True))).models
