@@ -24,6 +24,7 @@ from simlab.packet.telemetry_facts import fact_passes
 from simlab.packet.telemetry_snapshot import put
 from simlab.packet.topology import leaf_spine, star
 from simlab.packet.workloads import incast
+from tests.collectors import passes
 from tests.tuner.processes import Serving
 from tuner.store.sources import open_window
 
@@ -57,9 +58,7 @@ def values(telemetry: Telemetry) -> dict[tuple[str, str], float]:
     """Return (entity, metric) -> value in the metric's unit of one round of passes."""
     found = {}
     for one in telemetry.passes():
-        for reading in one.seen.readings:
-            for column, value in reading.values.items():
-                found[str(reading.entity), column.metric] = column.to_unit(value)
+        found |= passes.values(one.seen)
     return found
 
 

@@ -33,11 +33,11 @@ def seen(slow):
 def values(rounds, metric):
     """Return entity -> values in time of a metric."""
     found = {}
-    for one in rounds:
-        for reading in one.seen.readings:
-            for column, value in reading.values.items():
-                if column.metric == metric:
-                    found.setdefault(reading.entity, []).append(value)
+    readings = (reading for one in rounds for reading in one.seen.readings)
+    for reading in readings:
+        counted = [value for column, value in reading.values.items() if column.metric == metric]
+        if counted:
+            found.setdefault(reading.entity, []).extend(counted)
     return found
 
 

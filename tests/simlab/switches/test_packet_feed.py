@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from collectors.gnmi.client import Dial
 from collectors.gnmi.subscriber import Options as GnmiOptions
 from collectors.gnmi.subscriber import Subscriber
 from collectors.model.entities import Netdev, Port, Slot, Switch
-from collectors.model.reading import Instant
 from collectors.snmp.poller import SnmpPoller
 from collectors.snmp.session import Community, Endpoint
 from collectors.sonic.database import Database
@@ -28,6 +26,7 @@ from simlab.switches.daemons import DaemonFailed, redis_server
 from simlab.switches.lab import Lab
 from simlab.switches.packet_feed import PacketFeed
 from simlab.switches.state import port_alias, port_name
+from tests.collectors.passes import clock, values
 
 SCENARIO = {
     "name": "storm",
@@ -54,10 +53,6 @@ PFC = ("fabric_pfc_rx_frames_total", "fabric_pfc_tx_frames_total")
 BYTES = ("fabric_interface_rx_bytes_total", "fabric_interface_tx_bytes_total")
 
 
-def clock():
-    return Instant(time.time_ns(), time.monotonic_ns())
-
-
 @pytest.fixture(scope="module")
 def drained():
     """A feed after its storm, when nothing is on the wire any more."""
@@ -68,29 +63,19 @@ def drained():
     return made
 
 
-def values(result, entity=lambda one: True):
-    return {
-        (str(reading.entity), column.metric): column.to_unit(value)
-        for reading in result.readings
-        for column, value in reading.values.items()
-        if entity(reading.entity)
-    }
-
-
 def host_values(feed):
     """Return what the agents on the hosts would have read, by (node, metric, priority)."""
     found = {}
     names = feed.telemetry.names
     nodes = {names.port(node): node for node in feed.sim.topology.hosts}
     nodes |= {names.netdev(node): node for node in feed.sim.topology.hosts}
-    for one in feed.telemetry.passes():
-        for reading in one.seen.readings:
-            slot = reading.entity if isinstance(reading.entity, Slot) else None
-            end = slot.parent if slot else reading.entity
-            if isinstance(end, (Port, Netdev)):
-                for column, value in reading.values.items():
-                    key = (nodes[end], column.metric, slot.index if slot else None)
-                    found[key] = column.to_unit(value)
+    readings = [reading for one in feed.telemetry.passes() for reading in one.seen.readings]
+    for reading in readings:
+        slot = reading.entity if isinstance(reading.entity, Slot) else None
+        end = slot.parent if slot else reading.entity
+        for column, value in reading.values.items() if isinstance(end, (Port, Netdev)) else ():
+            key = (nodes[end], column.metric, slot.index if slot else None)
+            found[key] = column.to_unit(value)
     return found
 
 
