@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from collectors.model.entities import Entity
@@ -61,6 +61,20 @@ def grew(metric: Metric, entity: Entity, growth: Growing, threshold: str = "") -
         growth.last_at_ns,
         "counter saturated: a lower bound" if growth.saturated else "",
     )
+
+
+def growths(
+    telemetry: HostTelemetry,
+    places: Iterable[tuple[Metric, Entity]],
+    threshold: str = "",
+    *,
+    grown: bool = False,
+) -> Iterator[Evidence]:
+    """Yield the growth of counters as evidence, where it is known; grown: and not zero."""
+    for metric, entity in places:
+        growth = telemetry.growth(metric.name, entity)
+        if growth is not None and (growth.total > 0 or not grown):
+            yield grew(metric, entity, growth, threshold)
 
 
 def found(

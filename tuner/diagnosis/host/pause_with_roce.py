@@ -7,10 +7,11 @@ from typing import Final
 from collectors.model.catalogue import interface
 from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.host.roce_port import RocePort, each_kind
-from tuner.diagnosis.rule import HostRule, found, grew
+from tuner.diagnosis.rule import HostRule, found, growths
 from tuner.diagnosis.view import HostTelemetry
 
 _SIDES: Final = ("pause_rx_enabled", "pause_tx_enabled")
+_PAUSES: Final = (interface.PAUSE_RX_FRAMES, interface.PAUSE_TX_FRAMES)
 
 
 def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
@@ -22,10 +23,8 @@ def judge(rule: HostRule, telemetry: HostTelemetry) -> Verdict:
         if not on:
             return [] if sides else None
         evidence = [item for setting in on for item in roce.evidence(setting.name)]
-        for metric in (interface.PAUSE_RX_FRAMES, interface.PAUSE_TX_FRAMES):
-            growth = telemetry.growth(metric.name, roce.netdev)
-            if growth is not None and growth.total > 0:
-                evidence.append(grew(metric, roce.netdev, growth, "0"))
+        pauses = [(metric, roce.netdev) for metric in _PAUSES]
+        evidence += growths(telemetry, pauses, "0", grown=True)
         both = bool(roce.lossless)
         beside = " beside PFC" if both else ""
         return [

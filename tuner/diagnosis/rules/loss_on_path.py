@@ -7,9 +7,9 @@ from typing import Final
 
 from collectors.model.catalogue import interface, ip, rdma
 from collectors.model.entities import Entity, Port, Wire, display
-from tuner.diagnosis.finding import Evidence, Finding, Verdict
+from tuner.diagnosis.finding import Finding, Verdict
 from tuner.diagnosis.place import cable_of, hurt_ports, loss_signs
-from tuner.diagnosis.rule import Rule, both_counted, found, grew, verdict
+from tuner.diagnosis.rule import Rule, both_counted, found, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_EVENTS: Final = 5  # fewer are chance: a route change, a restart of a job
@@ -108,13 +108,13 @@ def _finding(
     hurt_tx: dict[Port, float],
 ) -> Finding:
     share = max([*hurt_rx.values(), *hurt_tx.values()], default=0.0)
-    evidence: list[Evidence] = []
-    for hurt, metrics in ((hurt_rx, _RESPONDER), (hurt_tx, _REQUESTER)):
-        for where in hurt:
-            for metric in metrics:
-                growth = telemetry.growth(metric.name, where)
-                if growth is not None and growth.total > 0:
-                    evidence.append(grew(metric, where, growth, f"> {MIN_SHARE:g} of packets"))
+    counters = [
+        (metric, where)
+        for hurt, metrics in ((hurt_rx, _RESPONDER), (hurt_tx, _REQUESTER))
+        for where in hurt
+        for metric in metrics
+    ]
+    evidence = list(growths(telemetry, counters, f"> {MIN_SHARE:g} of packets", grown=True))
     subject: Entity = cable_of(fabric, port)
     direction = "to" if toward else "from"
     what, signs = "packets are lost", "arrive out of order or are asked for again"

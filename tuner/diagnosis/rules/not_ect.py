@@ -9,7 +9,7 @@ from collectors.model.entities import Port, display
 from tuner.diagnosis.connections import senders_by_receiver
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.place import cable_of, ecn_received, egress_to, far_end, names, senders_to
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, found, grew, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 CODEPOINT: Final = "roce_ecn_codepoint"
@@ -103,10 +103,8 @@ def _judge_receiver(
     drops = telemetry.growth(interface.QUEUE_DROPS.name, queue)
     dropped = drops is not None and drops.total > 0
     evidence = [Evidence("ecn_enabled", queue, str(enabled.value), note=enabled.where)]
-    for metric in (ip.IP_NOT_ECT_RX, ip.IP_ECT0_RX):
-        growth = telemetry.growth(metric.name, netdev)
-        if growth is not None:
-            evidence.append(grew(metric, netdev, growth, f"not ECT > {MIN_SHARE:.0%}"))
+    heard = ((ip.IP_NOT_ECT_RX, netdev), (ip.IP_ECT0_RX, netdev))
+    evidence += growths(telemetry, heard, f"not ECT > {MIN_SHARE:.0%}")
     if drops is not None:
         evidence.append(grew(interface.QUEUE_DROPS, queue, drops, "> 0"))
     who = names(senders) if senders else "its senders"

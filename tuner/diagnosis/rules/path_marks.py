@@ -10,7 +10,7 @@ from tuner.diagnosis.finding import Evidence, Severity, Verdict
 from tuner.diagnosis.flow import ecn_marks
 from tuner.diagnosis.pause_roots import pause_roots
 from tuner.diagnosis.place import ecn_received, egress_to, far_end
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, found, grew, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_PACKETS: Final = 50
@@ -35,10 +35,8 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         subject: Wire = far_end(fabric, port) or fabric.attached(port)
         queue = egress_to(fabric, telemetry, port)
         if queue is not None:
-            for metric in (interface.QUEUE_ECN_MARKED, interface.QUEUE_DROPS):
-                growth = telemetry.growth(metric.name, queue)
-                if growth is not None:
-                    evidence.append(grew(metric, queue, growth))
+            at_queue = ((interface.QUEUE_ECN_MARKED, queue), (interface.QUEUE_DROPS, queue))
+            evidence += growths(telemetry, at_queue)
         severity: Severity = "critical" if share > CRITICAL_SHARE else "warning"
         if _holds(telemetry, fabric, port):
             severity = "info"

@@ -14,7 +14,7 @@ from tuner.diagnosis.flow import pfc_flows
 from tuner.diagnosis.load import loads
 from tuner.diagnosis.pause_roots import PauseRoot, marks_enough, pause_roots
 from tuner.diagnosis.place import egress_settings, only_software_rdma
-from tuner.diagnosis.rule import Rule, beside_the_point, found, grew, verdict
+from tuner.diagnosis.rule import Rule, beside_the_point, found, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 ENABLED: Final = "ecn_enabled"
@@ -68,11 +68,8 @@ def _judge_egress(
         setting = settings.get(name)
         if setting is not None:
             evidence.append(Evidence(name, setting.entity, str(setting.value), note=setting.where))
-    for index in range(8):
-        slot = queue(root.wire, index)
-        growth = telemetry.growth(interface.QUEUE_ECN_MARKED.name, slot)
-        if growth is not None:
-            evidence.append(grew(interface.QUEUE_ECN_MARKED, slot, growth, "grows before PFC"))
+    marks = [(interface.QUEUE_ECN_MARKED, queue(root.wire, index)) for index in range(8)]
+    evidence += growths(telemetry, marks, "grows before PFC")
     why = "has ECN off" if off else "hardly marks although ECN is on: Kmin is above the PFC point"
     return found(
         rule,

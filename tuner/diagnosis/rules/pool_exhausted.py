@@ -8,7 +8,7 @@ from collectors.model.catalogue import switch as rows
 from collectors.model.entities import Entity, Slot, Switch, display
 from tuner.diagnosis.finding import Evidence, Finding, Verdict
 from tuner.diagnosis.lossless import losses_behind, lossless_drops
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, found, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 FULL: Final = 0.98  # of the pool's size
@@ -34,12 +34,12 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
             Evidence(rows.POOL_MAX.name, slot, seen.value, "bytes", f"< {size:.0f}", seen.at_ns),
             *lost.evidence,
         ]
-        for place in lost.at_ingress:
-            for index in range(8):
-                group = Slot(place, "priority_group", index)
-                growth = telemetry.growth(rows.GROUP_BUFFER_DROPS.name, group)
-                if growth is not None and growth.total > 0:
-                    evidence.append(grew(rows.GROUP_BUFFER_DROPS, group, growth, "0"))
+        groups = [
+            (rows.GROUP_BUFFER_DROPS, Slot(place, "priority_group", index))
+            for place in lost.at_ingress
+            for index in range(8)
+        ]
+        evidence += growths(telemetry, groups, "0", grown=True)
         findings[switch] = found(
             rule,
             switch,

@@ -8,7 +8,7 @@ from collectors.model.catalogue import rdma_errors
 from collectors.model.entities import Port, display
 from tuner.diagnosis.finding import Verdict
 from tuner.diagnosis.place import cable_of, names
-from tuner.diagnosis.rule import Rule, found, grew, verdict
+from tuner.diagnosis.rule import Rule, found, grew, growths, verdict
 from tuner.diagnosis.view import FabricView, Telemetry
 
 MIN_EVENTS: Final = 10
@@ -33,10 +33,7 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
         receivers.append(port)
         rate = max(growth.rate for _, growth in known)
         evidence = [grew(m, port, g, f">= {MIN_EVENTS}") for m, g in known if g.total > 0]
-        for sender in senders:
-            growth = telemetry.growth(_SENDER.name, sender)
-            if growth is not None:
-                evidence.append(grew(_SENDER, sender, growth))
+        evidence += growths(telemetry, [(_SENDER, sender) for sender in senders])
         findings.append(
             found(
                 rule,
