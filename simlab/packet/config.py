@@ -29,7 +29,7 @@ from simlab.packet.limits import LONGEST_S, check_model
 from simlab.packet.overrides import changed, made
 from simlab.packet.parameters import Model
 from simlab.packet.topology import Topology
-from simlab.packet.traffic import Traffic
+from simlab.packet.traffic import DATA_PRIORITY, Traffic
 
 MOST_PASSES = 1_000_000  # of telemetry in one run
 
@@ -86,7 +86,16 @@ class TopologyFile(Part, frozen=True, tag="file", tag_field="kind"):
     path: str
 
 
-class Incast(Part, frozen=True, tag="incast", tag_field="kind"):
+class Load(Part, frozen=True, kw_only=True):
+    """What all workloads but a flow file take; `sports` are the UDP source ports that a host gives
+    to its queue pairs in turn, none: the kernel's function of their numbers.
+    """
+
+    priority: int = DATA_PRIORITY
+    sports: list[int] | None = None
+
+
+class Incast(Load, frozen=True, kw_only=True, tag="incast", tag_field="kind"):
     """Some hosts (default: all others) send to one."""
 
     receiver: int
@@ -96,7 +105,7 @@ class Incast(Part, frozen=True, tag="incast", tag_field="kind"):
     gap_s: float = 0.0
 
 
-class Permutation(Part, frozen=True, tag="permutation", tag_field="kind"):
+class Permutation(Load, frozen=True, kw_only=True, tag="permutation", tag_field="kind"):
     """Every host sends to one other."""
 
     size_bytes: int
@@ -104,7 +113,7 @@ class Permutation(Part, frozen=True, tag="permutation", tag_field="kind"):
     shift: int | None = None
 
 
-class Poisson(Part, frozen=True, tag="poisson", tag_field="kind"):
+class Poisson(Load, frozen=True, kw_only=True, tag="poisson", tag_field="kind"):
     """Random flows; sizes as [bytes, cumulative probability], default web search."""
 
     load: float
@@ -119,7 +128,7 @@ class FlowFile(Part, frozen=True, tag="file", tag_field="kind"):
     conweave: bool = False
 
 
-class CollectiveLoad(Part, frozen=True, tag="collective", tag_field="kind"):
+class CollectiveLoad(Load, frozen=True, kw_only=True, tag="collective", tag_field="kind"):
     """A collective operation; ranks default to all hosts in order."""
 
     operation: Kind
@@ -215,14 +224,19 @@ def plan_of(data: dict[str, Any], where: str, home: Path) -> Plan:
         model = hpcc_files.parse_config(
             text, conweave=config.conweave, where=config.reference_config
         )
-    model = changed(model, _with_profile(config.model, fabric, where), f"{where}: model")
+    given = _with_seed(_with_profile(config.model, fabric, where))
+    model = changed(model, given, f"{where}: model")
     check_model(model, f"{where}: model")
     events = tuple(
         made(Intervention, one, f"{where}: events[{i}]") for i, one in enumerate(config.events)
     )
     for event in events:
         check_event(event)
-    return Plan(config, fabric, model, _traffic(config, fabric, home), events)
+    traffic, load = _traffic(config, fabric, home), config.workload
+    if isinstance(load, Load):
+        traffic = workloads.on_priority(traffic, load.priority)
+        traffic = traffic if load.sports is None else workloads.from_ports(traffic, load.sports)
+    return Plan(config, fabric, model, traffic, events)
 
 
 def _check_telemetry(config: Config, where: str) -> None:
@@ -283,6 +297,15 @@ def _with_profile(model: dict[str, Any], fabric: Topology, where: str) -> dict[s
     return {**model, "congestion": {**rest, "dcqcn": {**dataclasses.asdict(found), **own}}}
 
 
+def _with_seed(model: dict[str, Any]) -> dict[str, Any]:
+    """Let a seed that the file gives hold, unless it also says that nodes have their own."""
+    balancing = model.get("balancing")
+    given = isinstance(balancing, dict) and balancing.get("hash")
+    if not isinstance(balancing, dict) or not isinstance(given, dict) or "seed" not in given:
+        return model
+    return {**model, "balancing": {"seed_by_node": False, **balancing}}
+
+
 def _topology(choice: TopologyChoice, home: Path) -> Topology:
     if isinstance(choice, TopologyFile):
         path = home / choice.path
@@ -329,6 +352,6 @@ def _traffic(config: Config, fabric: Topology, home: Path) -> Traffic:
             return hpcc_files.parse_flows(text, conweave=load.conweave, where=load.path)
         case CollectiveLoad():
             fields = {key: getattr(load, key) for key in load.__struct_fields__}
-            chosen = fields.pop("ranks")
+            chosen, _ = fields.pop("ranks"), fields.pop("sports")
             ranks = hosts if chosen is None else tuple(chosen)
             return collective(Collective(kind=fields.pop("operation"), ranks=ranks, **fields))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
@@ -181,3 +181,21 @@ def poisson(
             flows.append(Flow(src=host, dst=rng.choice(others), size_bytes=size, start_s=now))
             now += -math.log(1 - rng.random()) / per_second
     return traffic_of_flows(flows, name=f"poisson{load:g}")
+
+
+def on_priority(traffic: Traffic, priority: int) -> Traffic:
+    """Return the traffic moved to another priority."""
+    moved = tuple(replace(one, priority=priority) for one in traffic.connections)
+    return replace(traffic, connections=moved)
+
+
+def from_ports(traffic: Traffic, sports: Sequence[int]) -> Traffic:
+    """Return the traffic with these UDP source ports: every host gives them to its QPs in turn."""
+    if not sports or not all(0 <= one <= 0xFFFF for one in sports):
+        raise ConfigInvalid("workload", "sports", "needs at least one, each 0 to 65535")
+    given: dict[int, int] = {}
+    moved = []
+    for one in traffic.connections:
+        number = given[one.src] = given.get(one.src, -1) + 1
+        moved.append(replace(one, sport=sports[number % len(sports)]))
+    return replace(traffic, connections=tuple(moved))

@@ -219,6 +219,25 @@ def test_the_file_reaches_the_model(tmp_path):
     assert call("packet", "run", tmp_path / "run.yaml").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "workload",
+    [
+        {"kind": "incast", "receiver": 4, "size_bytes": 9},
+        {"kind": "permutation", "size_bytes": 9},
+        {"kind": "poisson", "load": 0.3, "duration_s": 1e-4},
+        {"kind": "collective", "operation": "tree_all_reduce", "size_bytes": 9000},
+    ],
+)
+def test_every_workload_may_go_on_another_priority_and_from_chosen_ports(tmp_path, workload):
+    plain = load_config(write(tmp_path, workload=workload)).traffic.connections
+    assert {one.priority for one in plain} == {3}
+    chosen = {**workload, "priority": 1, "sports": [77, 78]}
+    moved = load_config(write(tmp_path, workload=chosen)).traffic.connections
+    assert {one.priority for one in moved} == {1}
+    assert {one.sport for one in moved} <= {77, 78}
+    assert [(one.src, one.dst) for one in moved] == [(one.src, one.dst) for one in plain]
+
+
 def test_a_place_differs_from_the_others_only_where_the_file_says_so(tmp_path):
     model = {
         "congestion": {"profile": "hpcc"},

@@ -1,11 +1,13 @@
 """Settings of single switches, ports and NICs: each acts where it is set, and nowhere else."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from collectors.model.ecn import EcnThresholds
 from simlab.packet import layout as at
+from simlab.packet.config import plan_of
 from simlab.packet.parameters import CongestionControl, EcnAt, Form, Model, NicModel, SwitchModel
 from simlab.packet.results import group_words, port_rows, qp_table, queue_words
 from simlab.packet.simulation import Simulation
@@ -118,3 +120,21 @@ def test_a_rate_that_is_no_whole_number_is_kept_to():
     sim.run(1e-3)
     sent = port_rows(sim)[2 * 2 + 1, at.PORT_TX_BYTES] * 8 / 1e-3
     assert sent == pytest.approx(100e9 / 3, rel=0.02)
+
+
+def test_a_seed_that_a_file_gives_is_the_seed_of_every_switch():
+    def seeds(balancing):
+        data = {
+            "duration_s": 1e-3, "topology": {"kind": "leaf_spine", "leaves": 2, "spines": 1,
+            "hosts_per_leaf": 1}, "workload": {"kind": "permutation", "size_bytes": 9},
+            "model": {"balancing": balancing},
+        }  # fmt: skip
+        plan = plan_of(data, "here", Path())
+        spec_at, tier = plan.model.balancing.spec_at, plan.topology.tier
+        return [spec_at(node, tier[node]).seed for node in plan.topology.switches]
+
+    assert seeds({}) == [2, 3, 4]
+    assert seeds({"hash": {"algorithm": "crc_32lo"}}) == [2, 3, 4]
+    assert seeds({"hash": {"seed": 10}}) == [10, 10, 10]
+    assert seeds({"hash": {"seed": 10}, "tiers": {2: {"seed": 25}}}) == [10, 10, 25]
+    assert seeds({"hash": {"seed": 10}, "seed_by_node": True}) == [2, 3, 4]

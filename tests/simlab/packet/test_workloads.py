@@ -12,6 +12,7 @@ from simlab.packet.topology import fat_tree, leaf_spine, rail_optimised, star
 from simlab.packet.workloads import (
     Flow,
     SizeDistribution,
+    from_ports,
     incast,
     permutation,
     poisson,
@@ -221,3 +222,14 @@ def test_queue_pairs_are_numbered_by_host_in_start_order_and_ports_follow_the_ke
 def test_what_is_too_much_or_nothing_is_refused_before_it_is_made(make, place):
     with pytest.raises(ConfigInvalid, match=place):
         make()
+
+
+def test_a_host_gives_its_queue_pairs_the_chosen_ports_in_turn():
+    made = from_ports(incast([0, 1], 2, 9, qps=3), (1000, 2000))
+    assert [(one.src, one.sport) for one in made.connections] == [
+        (0, 1000), (0, 2000), (0, 1000), (1, 1000), (1, 2000), (1, 1000),
+    ]  # fmt: skip
+    assert {one.dport for one in made.connections} == {4791}
+    for wrong in ((), (-1,), (65_536,)):
+        with pytest.raises(ConfigInvalid, match="sports"):
+            from_ports(made, wrong)
