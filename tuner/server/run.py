@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import re
 import signal
@@ -53,7 +54,10 @@ async def serve(config: Config, software: str) -> None:
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
+    gc.disable()  # the window that is read back is millions of objects, and none is garbage
     store = Store(Path(config.data), config.disk, config.memory, time.time_ns)
+    gc.freeze()
+    gc.enable()
     try:
         await _serve(config, store, software, stop)
     finally:
