@@ -36,6 +36,14 @@ def batch(up, n):
     return up.batch([Reading(port_of(up.agent), {COUNTER: n * n}, at(n))])
 
 
+def until_something_is_safe(senders):
+    """Let no kill come before the ingest, however slow the machine is."""
+    deadline = time.monotonic() + 60
+    while not any(sender.acknowledged for sender in senders):
+        assert time.monotonic() < deadline, "nothing is acknowledged"
+        time.sleep(0.005)
+
+
 def test_kill_9_during_ingest_loses_nothing_and_doubles_nothing(tmp_path):
     """Three times killed at a random moment; afterwards every sample is there exactly once."""
     total, dice = 1500, random.Random(7)
@@ -44,16 +52,15 @@ def test_kill_9_during_ingest_loses_nothing_and_doubles_nothing(tmp_path):
     senders = [Sender(serving.target, up.agent) for up in ups]
     for sender in senders:
         sender.start()
-    safe_at_kill = []
     kills = [total // 4, total // 2, total * 3 // 4]
     try:
         for n in range(total):
             for up, sender in zip(ups, senders, strict=True):
                 sender.put(batch(up, n))
             if n in kills:
+                until_something_is_safe(senders)
                 time.sleep(dice.uniform(0, 0.05))
                 serving.kill()
-                safe_at_kill.append([sender.acknowledged for sender in senders])
                 serving.start()
         for sender in senders:
             sender.finish()
@@ -68,7 +75,6 @@ def test_kill_9_during_ingest_loses_nothing_and_doubles_nothing(tmp_path):
             growth = window.growth("c_total", port_of(up.agent))
             assert growth is not None
             assert (growth.total, growth.samples, growth.resets) == ((total - 1) ** 2, total, 0)
-        assert any(sum(safe) for safe in safe_at_kill), "no kill fell into the ingest"
         assert all(sender.streams >= len(kills) + 1 for sender in senders)
         assert [r.refused for sender in senders for r in sender.refusals] == []
     finally:
