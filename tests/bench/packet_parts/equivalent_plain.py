@@ -136,6 +136,8 @@ EQUIVALENT_PLAIN: dict[str, str] = {
     "simulation: BUDGET = 2_000_000  # events between looks at the clock: 2000000 -> 2000001": (
         "only how often it looks up"
     ),
+    "simulation: period = ps(period_s) if 0 < period_s <= LONGEST_S else 0: Lt -> LtE: 0 < "
+    "period_s <= LONGEST_S": ("0 s is 0 ps either way"),
     "simulation: self.wall_s = 0.0: 0.0 -> 1.0": _BEGIN,
     "simulation: self.cpu_s = 0.0: 0.0 -> 1.0": _BEGIN,
     "simulation: self.trace = np.zeros(0, dtype=np.int64): 0 -> 1": (
