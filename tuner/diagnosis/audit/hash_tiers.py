@@ -26,12 +26,12 @@ def judge(rule: Rule, telemetry: Telemetry, fabric: FabricView) -> Verdict:
     known = tiers(telemetry, fabric)
     up: dict[Switch, dict[Switch, int]] = {}
     for cable in fabric.links():
-        for near, far in ((cable.a, cable.b), (cable.b, cable.a)):
-            if isinstance(near, Interface) and isinstance(far, Interface):
-                below, above = known.get(near.switch, 0), known.get(far.switch, 0)
-                if below < above:
-                    ways = up.setdefault(near.switch, {})
-                    ways[far.switch] = ways.get(far.switch, 0) + 1
+        if not isinstance(cable.a, Interface) or not isinstance(cable.b, Interface):
+            continue
+        low, high = sorted((cable.a.switch, cable.b.switch), key=lambda one: known.get(one, 0))
+        if known.get(low, 0) < known.get(high, 0):
+            ways = up.setdefault(low, {})
+            ways[high] = ways.get(high, 0) + 1
     choosing = {switch for switch, ways in up.items() if sum(ways.values()) >= _MANY}
     pairs = [(low, high) for low in choosing for high in up[low] if high in choosing]
     if known and not pairs:
