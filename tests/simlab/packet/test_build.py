@@ -266,19 +266,24 @@ def test_a_run_is_of_17_seconds_at_most_and_begins_at_nothing():
             sim.run(wrong)
 
 
-def test_samples_are_17_s_apart_at_most_and_fill_a_gibibyte_at_most():
-    """2**27 words: a sample of one queue a picosecond, the first and the last one as well."""
+@pytest.mark.parametrize(
+    ("queues", "period", "until", "wrong"),
+    [
+        (1, 17.0, 1.0, False), (1, 17.5, 1.0, True),
+        (1, 1e-12, (2**27 - 2) * 1e-12, False), (1, 1e-12, (2**27 - 1) * 1e-12, True),
+        (2, 1e-12, (2**26 - 2) * 1e-12, False), (2, 1e-12, (2**26 - 1) * 1e-12, True),
+    ],
+)  # fmt: skip
+def test_samples_are_17_s_apart_at_most_and_fill_a_gibibyte_at_most(queues, period, until, wrong):
+    """2**27 words: a sample of a queue a picosecond, the first and the last one as well."""
     sim = Simulation(star(2), MODEL, alone())
-    sim.watch([(0, 3)], 17.0, 1.0)
-    sim.watch([(0, 3)], 1e-12, (2**27 - 2) * 1e-12)
-    sim.watch([(0, 3), (1, 3)], 1e-12, (2**26 - 2) * 1e-12)
-    for queues, period, until in (
-        ([(0, 3)], 17.5, 1.0),
-        ([(0, 3)], 1e-12, (2**27 - 1) * 1e-12),
-        ([(0, 3), (1, 3)], 1e-12, (2**26 - 1) * 1e-12),
-    ):
-        with pytest.raises(ConfigInvalid):
-            sim.watch(queues, period, until)
+    watched = [(port, 3) for port in range(queues)]
+    if wrong:
+        with pytest.raises(ConfigInvalid, match="period"):
+            sim.watch(watched, period, until)
+    else:
+        sim.watch(watched, period, until)
+        assert sim.sample_s == period
 
 
 def test_only_queues_of_the_fabric_are_watched_and_as_many_as_it_has_ports():
