@@ -43,7 +43,9 @@ def import_config(
         lost = float(keys.get("ERROR_RATE_PER_LINK", ["0"])[0])
         moment, a, b = (float(word) for word in keys.get("LINK_DOWN", ["0", "0", "0"])[:3])
     except (ValueError, IndexError):
-        raise Malformed(where, "LINK_DOWN or ERROR_RATE_PER_LINK", "not numbers") from None
+        lost = moment = a = b = math.nan
+    if not all(map(math.isfinite, (lost, moment, a, b))):
+        raise Malformed(where, "LINK_DOWN or ERROR_RATE_PER_LINK", "not numbers")
     if lost > 0:
         numbers = range(len(cables))
         events = [{"at_s": 0.0, "what": "error_rate", "cable": i, "value": lost} for i in numbers]
@@ -61,9 +63,13 @@ def _duration_s(keys: dict[str, list[str]], where: str) -> float:
     if not words:
         return LONGEST_S
     try:
-        return float(words[0]) - hpcc_files.BASE_S
+        duration = float(words[0]) - hpcc_files.BASE_S
     except ValueError:
-        raise Malformed(where, "SIMULATOR_STOP_TIME", f"{words[0]!r} is not a number") from None
+        duration = math.nan
+    if not 0 < duration < math.inf:
+        why = f"{words[0]!r} is no time after {hpcc_files.BASE_S:g} s, where traffic begins"
+        raise Malformed(where, "SIMULATOR_STOP_TIME", why)
+    return min(duration, LONGEST_S)
 
 
 def _file(keys: dict[str, list[str]], key: str, given: Path | None, config: Path) -> str:

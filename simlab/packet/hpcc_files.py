@@ -7,6 +7,7 @@ file lacks the destination port.
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from collectors.model.ecn import EcnThresholds
 from collectors.model.errors import Malformed, NotSupported, Unavailable
 from simlab.packet.compat import conweave_model, hpcc_model
 from simlab.packet.parameters import MIB, EcnAt, Form, Model, Spread
-from simlab.packet.topology import Cable, Topology
+from simlab.packet.topology import MOST_CABLES, Cable, Topology
 from simlab.packet.traffic import Traffic
 from simlab.packet.workloads import Flow, traffic_of_flows
 
@@ -80,6 +81,8 @@ def parse_topology(text: str, where: str = "topology") -> Topology:
     words = _words(text, where)
     try:
         nodes, switch_count, link_count = (int(next(words)) for _ in range(3))
+        if nodes > MOST_CABLES:
+            raise Malformed(where, "topology file", f"{nodes} nodes are more than {MOST_CABLES}")
         switches = tuple(int(next(words)) for _ in range(switch_count))
         cables = []
         for _ in range(link_count):
@@ -182,9 +185,12 @@ def parse_config(text: str, *, conweave: bool = False, where: str = "config") ->
 
     def number(key: str) -> float:
         try:
-            return float(keys[key][0])
+            value = float(keys[key][0])
         except (KeyError, IndexError, ValueError):
-            raise Malformed(where, key, "missing or not a number") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise Malformed(where, key, "missing or not a number")
+        return value
 
     def rate(key: str) -> float:
         if not keys.get(key):
@@ -233,11 +239,16 @@ def _thresholds(keys: dict[str, list[str]], where: str) -> Iterator[EcnAt]:
             values = [float(word) for word in keys[name][1:]]
         except (KeyError, ValueError):
             raise Malformed(where, name, "missing or not numbers") from None
+        if len(values) % 2:
+            raise Malformed(where, name, "must be a count, then pairs of a rate and a value")
         maps[name] = dict(zip(values[::2], values[1::2], strict=True))
     for rate_bps, kmin in maps["KMIN_MAP"].items():
-        limits = EcnThresholds(
-            kmin * 1000, maps["KMAX_MAP"][rate_bps] * 1000, maps["PMAX_MAP"][rate_bps]
-        )
+        others = [maps[name].get(rate_bps, math.nan) for name in ("KMAX_MAP", "PMAX_MAP")]
+        try:
+            limits = EcnThresholds(kmin * 1000, others[0] * 1000, others[1])
+        except ValueError as error:
+            place = f"KMIN_MAP, KMAX_MAP and PMAX_MAP at {rate_bps:g} bit/s"
+            raise Malformed(where, place, str(error)) from None
         yield EcnAt(rate_bps=rate_bps, thresholds=limits)
 
 

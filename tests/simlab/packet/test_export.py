@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from collectors.model.dcqcn import profile
 from collectors.model.ecn import EcnThresholds
-from collectors.model.errors import NotSupported
+from collectors.model.errors import Malformed, NotSupported
 from simlab.cli import app
 from simlab.packet.config import load_config
-from simlab.packet.hpcc_files import format_config, parse_config
+from simlab.packet.hpcc_files import format_config, parse_config, parse_topology
 from simlab.packet.interventions import What
 from simlab.packet.parameters import CongestionControl, EcnAt, Form, Model, Spread, SwitchModel
 
@@ -169,3 +169,34 @@ def test_the_simulators_own_files_are_imported_as_they_are(tmp_path, config, top
     plan = load_config(back)
     assert len(plan.traffic.messages) == 16
     assert {event.what for event in plan.events} <= {What.LINK_DOWN}
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "told"),
+    [
+        ("KMIN_MAP", "1 100000000000", "KMIN_MAP"),  # half a pair
+        ("KMAX_MAP", "1 25000000000 400", "at 1e+11 bit/s"),  # another rate
+        ("KMAX_MAP", "1 100000000000 -1", "Kmin <= Kmax"),
+        ("PMAX_MAP", "1 100000000000 inf", "Pmax"),
+        ("BUFFER_SIZE", "inf", "BUFFER_SIZE"),
+        ("EWMA_GAIN", "nan", "EWMA_GAIN"),
+        ("RATE_AI", "40", "RATE_AI"),
+        ("LINK_DOWN", "0 inf 1", "LINK_DOWN"),
+        ("SIMULATOR_STOP_TIME", "1.5", "SIMULATOR_STOP_TIME"),
+        ("SIMULATOR_STOP_TIME", "inf", "SIMULATOR_STOP_TIME"),
+    ],
+)
+def test_a_broken_config_is_told_by_its_key(exported, key, words, told):
+    path = exported()
+    lines = path.read_text().splitlines()
+    assert any(line.split()[0] == key for line in lines)
+    path.write_text("\n".join(f"{key} {words}" if x.split()[0] == key else x for x in lines))
+    done = call("import", path, "--out", path.with_suffix(".yaml"))
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert told in done.stderr
+    assert str(path) in done.stderr
+
+
+def test_a_topology_of_more_nodes_than_can_be_numbered_is_refused():
+    with pytest.raises(Malformed, match="9999999 nodes are more than"):
+        parse_topology("9999999 1 1\n0\n0 1 1Gbps 1us 0\n")
