@@ -233,3 +233,8 @@ def test_a_host_gives_its_queue_pairs_the_chosen_ports_in_turn():
     for wrong in ((), (-1,), (65_536,)):
         with pytest.raises(ConfigInvalid, match="sports"):
             from_ports(made, wrong)
+
+
+def test_the_first_and_the_last_port_may_be_chosen():
+    made = from_ports(incast([0], 1, 1, qps=2), (0, 65535))
+    assert [one.sport for one in made.connections] == [0, 65535]
