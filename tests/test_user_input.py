@@ -9,7 +9,7 @@ from agent import config as agent_config
 from agent.commands import app as agent
 from collectors.host.topology import parse_topology
 from collectors.model.errors import ConfigInvalid, Malformed
-from collectors.switchconfig.cabling import parse_containerlab, read_cabling
+from collectors.switchconfig.cabling import parse_containerlab
 from collectors.targets.inventory import parse_inventory, read_inventory
 from simlab.cli import app as simlab
 from simlab.ib.script import parse_script
@@ -35,7 +35,6 @@ FILE_READERS = {
     "agent": agent_config.read_config,
     "inventory": read_inventory,
     "tuner": tuner_config.read_config,
-    "cabling": read_cabling,
     "cables": read_cables,
     "packet scenario": load_config,
 }

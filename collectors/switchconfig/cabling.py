@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
@@ -10,7 +9,6 @@ from collectors.codec.sonic_config import parse_config_db, parse_config_json
 from collectors.model.entities import Interface, Netdev, Switch, Wire
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
-from collectors.user_input.text_file import read_text
 from collectors.user_input.yaml_text import parse_yaml
 
 # Containerlab kinds that are no switches: everything else is.
@@ -109,14 +107,3 @@ def parse_config_db_links(text: str, file: str) -> tuple[Neighbour, ...]:
         raise Malformed(file, "config_db", "DEVICE_METADATA|localhost has no hostname")
     facts, _ = parse_config_db(config, Switch(name, name), file)
     return facts.neighbours
-
-
-def read_cabling(file: Path) -> tuple[Neighbour, ...]:
-    """Return the links of a file of any of the forms. Raises ConfigInvalid, Malformed."""
-    text = read_text(file, "read cabling")
-    start = text.lstrip()[:1]
-    if start == "<":
-        return parse_minigraph(text, str(file))
-    if start == "{":
-        return parse_config_db_links(text, str(file))
-    return parse_containerlab(text, str(file))

@@ -41,7 +41,8 @@ CablesOption = Annotated[
     typer.Option(
         "--cables",
         metavar="FILE",
-        help="cables as planned: `leaf1 Ethernet1 h1 eth0` a line, Graphviz, or topology's JSON",
+        help="cables as planned: `leaf1 Ethernet1 h1 eth0` a line, Graphviz, topology's JSON, "
+        "SONiC's minigraph or config_db.json, or a Containerlab file",
     ),
 ]
 

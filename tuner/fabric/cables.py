@@ -16,6 +16,11 @@ import msgspec
 from collectors.model.entities import Entity, Interface, Switch, Wire, display, wire_of
 from collectors.model.errors import ConfigInvalid, Malformed
 from collectors.model.facts import Neighbour
+from collectors.switchconfig.cabling import (
+    parse_config_db_links,
+    parse_containerlab,
+    parse_minigraph,
+)
 from collectors.user_input.text_file import read_text
 from collectors.user_input.yaml_text import parse_yaml
 
@@ -36,10 +41,18 @@ def parse_cables(text: str, where: str = HOW) -> list[tuple[End, End]]:
     """Return the cables of a text as pairs of ends. Raises Malformed, naming `where`.
 
     Forms: four words a line (`leaf1 Ethernet1 h1 eth0`, with commas, `--` or `<->` between, `#`
-    for remarks); Graphviz as Cumulus' PTM takes it (`"leaf1":"swp1" -- "h1":"eth0"`); and the
-    JSON or YAML that `tuner topology` writes (`links` with `a` and `b`).
+    for remarks); Graphviz as Cumulus' PTM takes it (`"leaf1":"swp1" -- "h1":"eth0"`); the JSON or
+    YAML that `tuner topology` writes (`links` with `a` and `b`); SONiC's minigraph and
+    config_db.json; and Containerlab's file.
     """
-    if text.lstrip()[:1] == "{" or re.match(r"\s*(schema|links)\s*:", text):
+    start = text.lstrip()[:1]
+    if start == "<":
+        return _ends(parse_minigraph(text, where))
+    if start == "{" and '"DEVICE_METADATA"' in text:
+        return _ends(parse_config_db_links(text, where))
+    if re.search(r"^topology\s*:", text, re.MULTILINE):
+        return _ends(parse_containerlab(text, where))
+    if start == "{" or re.match(r"\s*(schema|links)\s*:", text):
         return _links(_loaded(text, where), where)
     if "graph" in text.partition("{")[0].split() and "{" in text:
         return [((m[1], m[2]), (m[3], m[4])) for m in _DOT.finditer(text)]
@@ -69,6 +82,15 @@ def claims(cables: Iterable[tuple[End, End]], entities: Iterable[Entity]) -> lis
         return known.get(" ".join(end).lower(), named)
 
     return [Neighbour(wire_named(a), wire_named(b), HOW) for a, b in cables]
+
+
+def _ends(neighbours: Iterable[Neighbour]) -> list[tuple[End, End]]:
+    """Return cables of another tool's file by the names of their ends."""
+    found = []
+    for cable in neighbours:
+        (a, b), (c, d) = (display(end).split(" ", 1) for end in (cable.local, cable.remote))
+        found.append(((a, b), (c, d)))
+    return found
 
 
 def _loaded(text: str, where: str) -> Any:

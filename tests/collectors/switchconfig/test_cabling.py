@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from collectors.model.entities import Interface, Netdev, Switch
 from collectors.model.errors import FabricError, Malformed
-from collectors.switchconfig.cabling import parse_containerlab, parse_minigraph, read_cabling
+from collectors.switchconfig.cabling import (
+    parse_config_db_links,
+    parse_containerlab,
+    parse_minigraph,
+)
 
 LEAF = Interface(Switch("leaf1"), "Ethernet0")
 MINIGRAPH = """<DeviceMiniGraph xmlns="Microsoft.Search.Autopilot.Evolution"
@@ -36,30 +40,23 @@ topology:
 """
 
 
-def test_minigraph(tmp_path):
-    file = tmp_path / "minigraph.xml"
-    file.write_text(MINIGRAPH)
-    first, second = read_cabling(file)
+def test_minigraph():
+    first, second = parse_minigraph(MINIGRAPH, "minigraph.xml")
     assert {first.local, first.remote} == {LEAF, Interface(Switch("spine1"), "Ethernet1/1")}
     assert Netdev("node1", "eth0") in {second.local, second.remote}
 
 
-def test_containerlab(tmp_path):
-    file = tmp_path / "lab.clab.yml"
-    file.write_text(LAB)
-    first, second = read_cabling(file)
+def test_containerlab():
+    first, second = parse_containerlab(LAB, "lab.clab.yml")
     assert (first.local, first.remote) == (LEAF, Netdev("node1", "eth1"))
     assert second.remote == Netdev("node1", "eth2")
 
 
-def test_config_db(tmp_path):
-    file = tmp_path / "config_db.json"
+def test_config_db():
     row = {"name": "spine1", "port": "Ethernet1/1"}
     metadata = {"localhost": {"hostname": "leaf1"}}
-    file.write_text(
-        json.dumps({"DEVICE_METADATA": metadata, "DEVICE_NEIGHBOR": {"Ethernet0": row}})
-    )
-    (only,) = read_cabling(file)
+    text = json.dumps({"DEVICE_METADATA": metadata, "DEVICE_NEIGHBOR": {"Ethernet0": row}})
+    (only,) = parse_config_db_links(text, "config_db.json")
     assert (only.local, only.remote) == (LEAF, Interface(Switch("spine1"), "Ethernet1/1"))
 
 

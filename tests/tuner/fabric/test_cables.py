@@ -17,6 +17,21 @@ from tuner.fabric.cables import claims, parse_cables, read_cables
 from tuner.fabric.graph import build_fabric
 
 PAIR = [(("leaf1", "Ethernet1"), ("h1", "eth0"))]
+MINIGRAPH = """<DeviceMiniGraph><PngDec><DeviceInterfaceLinks><DeviceLinkBase>
+<StartDevice>leaf1</StartDevice><StartPort>Ethernet1</StartPort>
+<EndDevice>h1</EndDevice><EndPort>eth0</EndPort>
+</DeviceLinkBase></DeviceInterfaceLinks></PngDec></DeviceMiniGraph>"""
+CONFIG_DB = json.dumps(
+    {
+        "DEVICE_METADATA": {"localhost": {"hostname": "leaf1"}},
+        "DEVICE_NEIGHBOR": {"Ethernet1": {"name": "h1", "port": "eth0"}},
+    }
+)
+CONTAINERLAB = """name: lab
+topology:
+  nodes: {leaf1: {kind: arista_ceos}, h1: {kind: linux}}
+  links: [{endpoints: ["leaf1:Ethernet1", "h1:eth0"]}]
+"""
 
 
 @pytest.mark.parametrize(
@@ -29,6 +44,9 @@ PAIR = [(("leaf1", "Ethernet1"), ("h1", "eth0"))]
         'graph dc {\n "leaf1":"Ethernet1" -- "h1":"eth0"\n}',
         '{"links": [{"a": "leaf1 Ethernet1", "b": "h1 eth0", "seen_by": ""}]}',
         "schema: fabric-tuner/topology/1\nlinks:\n- a: leaf1 Ethernet1\n  b: h1 eth0\n",
+        MINIGRAPH,
+        CONFIG_DB,
+        CONTAINERLAB,
     ],
 )
 def test_forms_of_files(text):
