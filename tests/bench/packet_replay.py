@@ -39,6 +39,7 @@ PERIOD_NS, DATA_QUEUE = 2000, 3
 def replay(report: Report, case: Case, fresh: Simulation, drawn: list[float]) -> None:
     """Run one scenario with the reference's numbers and check that all of it is equal."""
     label = f"{case.sim}/{case.name} replayed:"
+    report.title(f"{case.sim}/{case.name}, with the reference's random numbers")
     sim = fresh.reseeded(1)
     ns3_words.begin(sim, np.array(drawn), _longest_s(case))
     samples = queue_samples(case)
@@ -51,7 +52,7 @@ def replay(report: Report, case: Case, fresh: Simulation, drawn: list[float]) ->
     known = [name for name in (*COUNTED, *TIMED) if name in case.metrics]
     differ = [name for name in known if abs(found[name] - case.metrics[name]) >= LAST_DECIMAL]
     report.check(
-        f"{label} of {len(known)} totals, those that differ", len(differ), 0, "<=", "",
+        f"{label} differ of {len(known)} totals", len(differ), 0, "<=", "",
         why=", ".join(differ),
     )  # fmt: skip
     report.check(f"{label} numbers drawn", ns3_words.drawn(), len(drawn), "<=", "")
@@ -59,9 +60,7 @@ def replay(report: Report, case: Case, fresh: Simulation, drawn: list[float]) ->
     theirs = dict(completions(case))
     if theirs:
         ends = sum(round(ours[key]) != round(fct) for key, fct in theirs.items())
-        report.check(
-            f"{label} of {len(theirs)} flows, those that end at another ns", ends, 0, "<=", ""
-        )
+        report.check(f"{label} other ns of {len(theirs)} flows", ends, 0, "<=", "")
     if samples:
         period_ns = 1000 if case.incast else PERIOD_NS
         taken = sim.samples()
@@ -70,9 +69,7 @@ def replay(report: Report, case: Case, fresh: Simulation, drawn: list[float]) ->
             at = period_ns * np.arange(len(taken))
             there = np.array([samples[queue].get(time, 0) for time in at.tolist()])
             other += int((taken[:, column] != there).sum())
-        report.check(
-            f"{label} of {taken.size} samples of queues, those that differ", other, 0, "<=", ""
-        )
+        report.check(f"{label} differ of {taken.size} queue samples", other, 0, "<=", "")
 
 
 def _number(sim: Simulation, queue: tuple[int, int]) -> int:
