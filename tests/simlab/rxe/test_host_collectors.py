@@ -248,8 +248,11 @@ def test_a_rendered_plan_runs_on_the_lab_nic_is_read_back_and_taken_back(nic):
     from tuner.render.form import render_device
     from tuner.render.linux import RENDERER
 
-    # Tests before this one may have left some of what is planned.
+    # Tests before this one, or a try of it that was cut off, may have left some of what is planned.
+    nic.sh("dcb pfc set dev lab0 prio-pfc all:off 5:on")
+    nic.sh("dcb ets set dev lab0 tc-tsa all:ets tc-bw all:0 0:100")
     nic.sh("dcb ets set dev lab0 prio-tc 1:1 tc-tsa 5:strict")
+    nic.sh("dcb buffer set dev lab0 buffer-size all:0 0:100000; ip link set lab0 mtu 1500")
     nic.sh("dcb buffer set dev lab0 prio-buffer 4:1 && dcb app replace dev lab0 dscp-prio 26:4")
     before, place = settings_of(nic), Netdev("vm", "lab0")
     assert before.keys() == PLANNED.keys()
